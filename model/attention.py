@@ -1,0 +1,90 @@
+"""The attention layer: projections, rotation, cache, kernel, and the hook points between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from model.cache import KVCache, Plan
+from model.config import TransformerConfig
+from model.hooks import HookPoint, listening
+from model.kernels import Visible, explicit, fused
+from model.positions import rotate
+
+
+@dataclass
+class Pass:
+    """What all layers of one forward pass share."""
+
+    visible: Visible
+    rotation: tuple[Tensor, Tensor] | None = None
+    cache: KVCache | None = None
+    plan: Plan | None = None
+    source: Tensor | None = None  # the encoder's output (B, S, d_model), or None once the cache has its keys
+    source_visible: Visible = field(default_factory=Visible)
+    kernels: dict[str, str] = field(default_factory=dict)  # layer name -> kernel, filled while listening
+
+
+class Attention(nn.Module):
+    """Multi-head, grouped-query or multi-query attention; self-attention, or cross-attention over a source."""
+
+    def __init__(self, config: TransformerConfig, name: str, layer: int, cross: bool = False) -> None:
+        super().__init__()
+        self.name, self.layer, self.cross = name, layer, cross
+        self.n_heads, self.n_kv_heads, self.d_head = config.n_heads, config.n_kv_heads, config.d_head
+        d_q, d_kv = config.n_heads * config.d_head, config.n_kv_heads * config.d_head
+        self.W_Q = nn.Linear(config.d_model, d_q, bias=config.qkv_bias)
+        self.W_K = nn.Linear(config.d_model, d_kv, bias=config.qkv_bias)
+        self.W_V = nn.Linear(config.d_model, d_kv, bias=config.qkv_bias)
+        self.W_O = nn.Linear(d_q, config.d_model, bias=config.out_bias)
+        self.hook_q = HookPoint(f"{name}.hook_q")
+        self.hook_k = HookPoint(f"{name}.hook_k")
+        self.hook_v = HookPoint(f"{name}.hook_v")
+        self.hook_rot_q = HookPoint(f"{name}.hook_rot_q")
+        self.hook_rot_k = HookPoint(f"{name}.hook_rot_k")
+        self.hook_attn_scores = HookPoint(f"{name}.hook_attn_scores")
+        self.hook_pattern = HookPoint(f"{name}.hook_pattern")
+        self.hook_z = HookPoint(f"{name}.hook_z")
+
+    def forward(self, x: Tensor, run: Pass) -> Tensor:
+        """`(B, T, d_model)` to the same shape."""
+        q = self.hook_q(self.W_Q(x).unflatten(-1, (self.n_heads, self.d_head)))  # (B, T, H, D)
+        if self.cross:
+            k, v = self._source_kv(run)
+            visible = run.source_visible
+        else:
+            k, v = self._project_kv(x)  # (B, T, H_kv, D)
+            if run.rotation is not None:
+                q = self.hook_rot_q(rotate(q, run.rotation))
+                k = self.hook_rot_k(rotate(k, run.rotation))
+            k, v = k.transpose(1, 2), v.transpose(1, 2)  # (B, H_kv, T, D)
+            if run.cache is not None and run.plan is not None:
+                k, v = run.cache.append(self.layer, k, v, run.plan.first)  # (B, H_kv, S, D)
+            visible = run.visible
+        q = q.transpose(1, 2)  # (B, H, T, D)
+        if self.hook_attn_scores.edited or self.hook_pattern.edited:
+            attended = explicit(q, k, v, visible, self.hook_attn_scores, self.hook_pattern)
+        else:
+            attended = fused(q, k, v, visible, name_kernel=listening())
+        if listening():
+            run.kernels[self.name] = attended.kernel
+        z = self.hook_z(attended.out.transpose(1, 2))  # (B, T, H, D)
+        out: Tensor = self.W_O(z.flatten(2))
+        return out
+
+    def _project_kv(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        k = self.hook_k(self.W_K(x).unflatten(-1, (self.n_kv_heads, self.d_head)))
+        v = self.hook_v(self.W_V(x).unflatten(-1, (self.n_kv_heads, self.d_head)))
+        return k, v
+
+    def _source_kv(self, run: Pass) -> tuple[Tensor, Tensor]:
+        """The source's keys and values `(B, H_kv, S, D)`: computed once a text, then read from the cache."""
+        if run.cache is not None and self.layer in run.cache.cross:
+            return run.cache.cross[self.layer]
+        assert run.source is not None
+        k, v = self._project_kv(run.source)
+        k, v = k.transpose(1, 2), v.transpose(1, 2)
+        if run.cache is not None:
+            run.cache.cross[self.layer] = k, v
+        return k, v

@@ -1,0 +1,213 @@
+"""The key/value cache: what lets a decoder read each token once.
+
+The cache owns its length, its positions and what of it is valid, and hands out only filled slots: an unused
+slot is never read, not even through a mask (NaN times 0 is NaN).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from model.config import TransformerConfig
+
+_GROUP = 32  # features that share one scale and offset in a quantised cache
+
+
+class CacheFullError(ValueError):
+    """The new tokens do not fit into the cache; nothing has been written."""
+
+
+class Plan(NamedTuple):
+    """One forward pass over a cache, decided before anything is written.
+
+    `positions` `(B, T)` of the new tokens; `key_positions` and `key_valid` `(B, S)` of the slots that they
+    will read, `first` … `first + S`; `plain` when no slot among them is padding.
+    """
+
+    positions: Tensor
+    key_positions: Tensor
+    key_valid: Tensor
+    first: int
+    plain: bool
+
+
+@dataclass
+class _Quantised:
+    """Values as integers of `bits` bits, one scale and one offset per group of features and token.
+
+    Groups keep a few outlying features from spoiling all others: the error of a value is at most half a step
+    of its own group, (max - min) / (2^bits - 1) / 2.
+    """
+
+    codes: Tensor  # (B, H, room, D) uint8; (B, H, room, D / 2) for 4 bits
+    step: Tensor  # (B, H, room, groups) fp32
+    low: Tensor  # (B, H, room, groups) fp32
+
+
+def quantise(x: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
+    """`(..., D)` to codes `(..., D)` (two to a byte for 4 bits), steps and lows `(..., groups)`.
+
+    Asymmetric rounding per group of 32 features (the last group may be smaller only if D < 32).
+
+    Raises:
+        ValueError: if `bits` is not 4 or 8, or D does not divide into groups.
+    """
+    if bits not in (4, 8):
+        raise ValueError(f"A cache of {bits} bits is not known; choose 8 or 4.")
+    d = x.shape[-1]
+    group = min(_GROUP, d)
+    if d % group or (bits == 4 and d % 2):
+        raise ValueError(f"Heads of {d} features do not divide into groups of {group}.")
+    grouped = x.float().unflatten(-1, (-1, group))
+    low, high = grouped.amin(-1), grouped.amax(-1)
+    step = (high - low) / (2**bits - 1)
+    # A constant group has step 0: any divisor gives code 0, which reads back as its low.
+    codes = ((grouped - low[..., None]) / step.masked_fill(step == 0, 1.0)[..., None]).round()
+    codes = codes.clamp(0, 2**bits - 1).to(torch.uint8).flatten(-2)
+    if bits == 4:
+        codes = codes[..., 0::2] | (codes[..., 1::2] << 4)
+    return codes, step, low
+
+
+def dequantise(codes: Tensor, step: Tensor, low: Tensor, bits: int) -> Tensor:
+    """The inverse of `quantise`, up to half a step: fp32 `(..., D)`."""
+    if bits == 4:
+        codes = torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2)
+    grouped = codes.float().unflatten(-1, (step.shape[-1], -1))
+    return (grouped * step[..., None] + low[..., None]).flatten(-2)
+
+
+class KVCache:
+    """Keys and values of all layers, `room` slots each, for `batch` rows.
+
+    Policies: without a `window`, going past the room raises `CacheFullError`. With one, every query reads the
+    last `window` tokens (itself included), and slots that nobody can reach any more are reused, so the text
+    may be of any length. `bits` 8 or 4 stores integers; every token is quantised once, when it arrives.
+
+    Memory, bytes: 2 · layers · batch · kv heads · room · d_head · bytes per value (`nbytes` is measured).
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        *,
+        room: int,
+        batch: int = 1,
+        window: int | None = None,
+        bits: int | None = None,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if room < 1 or batch < 1:
+            raise ValueError(f"A cache needs at least one slot and one row, not {room} and {batch}.")
+        if window is not None and not 1 <= window <= room:
+            raise ValueError(f"The window ({window}) must be between 1 and the cache's room ({room}).")
+        self.room, self.batch, self.window, self.bits, self.dtype = room, batch, window, bits, dtype
+        self.length = 0  # slots in use
+        self._seen = torch.zeros(batch, dtype=torch.long, device=device)  # real tokens so far, by row
+        self._n_seen = 0  # the same while `_plain`, without asking the device
+        self._plain = True  # no padding so far
+        self._positions = torch.zeros(batch, room, dtype=torch.long, device=device)
+        self._valid = torch.zeros(batch, room, dtype=torch.bool, device=device)
+        self.cross: dict[int, tuple[Tensor, Tensor]] = {}  # an encoder's keys and values, by layer
+        self.encoder_mask: Tensor | None = None
+        shape = (config.n_layers, batch, config.n_kv_heads, room, config.d_head)
+        if bits is None:
+            self._dense = [torch.zeros(shape, dtype=dtype, device=device) for _ in "kv"]
+            self._quantised: list[_Quantised] = []
+        else:
+            self._dense = []
+            sample = quantise(torch.zeros(shape[:-2] + (1, shape[-1]), device=device), bits)
+            self._quantised = [
+                _Quantised(*(part.repeat_interleave(room, dim=-2) for part in sample)) for _ in "kv"
+            ]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated for keys and values (positions and validity, a few bytes a slot, not counted)."""
+        return sum(t.nbytes for t in self._storage())
+
+    def _storage(self) -> list[Tensor]:
+        return self._dense or [t for q in self._quantised for t in (q.codes, q.step, q.low)]
+
+    @property
+    def max_chunk(self) -> int:
+        """The most tokens that one pass may add now."""
+        return self.room - (self.length if self.window is None else min(self.length, self.window - 1))
+
+    def plan(self, new: int, attention_mask: Tensor | None = None) -> Plan:
+        """Decide where `new` tokens go; `attention_mask` `(B, new)` is false for padding.
+
+        Raises:
+            CacheFullError: if they do not fit; nothing is changed.
+        """
+        if new > self.max_chunk:
+            raise CacheFullError(
+                f"{new} more tokens do not fit: the cache holds {self.length} of {self.room}. "
+                "Shorten the text, make the cache larger, or give it a window."
+            )
+        if self.length + new > self.room:
+            self._compact()
+        start, end = self.length, self.length + new
+        device = self._positions.device
+        plain = self._plain and (attention_mask is None or bool(attention_mask.all()))
+        if plain:
+            positions = torch.arange(self._n_seen, self._n_seen + new, device=device).expand(self.batch, new)
+            valid: Tensor | bool = True
+        else:
+            if attention_mask is None:
+                attention_mask = torch.ones(self.batch, new, dtype=torch.bool, device=device)
+            valid = attention_mask.bool()
+            positions = (self._seen[:, None] + valid.long().cumsum(-1) - 1).clamp_min(0)
+        # Slots at or after `length` are nobody's until commit(), so writing them early is no change.
+        self._positions[:, start:end] = positions
+        self._valid[:, start:end] = valid
+        # Without padding a window is a slice; with it, rows differ and the mask does it.
+        first = max(0, end - new - self.window + 1) if plain and self.window is not None else 0
+        return Plan(positions, self._positions[:, first:end], self._valid[:, first:end], first, plain)
+
+    def append(self, layer: int, k: Tensor, v: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+        """Store new keys and values `(B, H_kv, T, D)` of a layer; return those of slots `first` to the end."""
+        end = self.length + k.shape[2]
+        out = []
+        for i, new in enumerate((k, v)):
+            if self.bits is None:
+                store = self._dense[i][layer]
+                store[:, :, self.length : end] = new
+                out.append(store[:, :, first:end])
+            else:
+                q = self._quantised[i]
+                parts = [part[layer] for part in (q.codes, q.step, q.low)]
+                for part, value in zip(parts, quantise(new, self.bits), strict=True):
+                    part[:, :, self.length : end] = value
+                codes, step, low = (part[:, :, first:end] for part in parts)
+                out.append(dequantise(codes, step, low, self.bits).to(new.dtype))
+        return out[0], out[1]
+
+    def commit(self, plan: Plan) -> None:
+        """The pass went through: its tokens now belong to the cache."""
+        new = plan.positions.shape[1]
+        added = self._valid[:, self.length : self.length + new].sum(-1)
+        self.length += new
+        self._plain = plan.plain
+        self._n_seen += new
+        self._seen = self._seen + added
+
+    def _compact(self) -> None:
+        """Move each row's last `window - 1` real tokens to the front: all that a later query can still reach."""
+        assert self.window is not None
+        keep = self.window - 1
+        slots = torch.arange(self.room, device=self._valid.device).expand(self.batch, -1)
+        used = self._valid & (slots < self.length)
+        # Real tokens by age, padding before them: the last `keep` are the wanted ones, in order.
+        order = torch.where(used, slots, slots - self.room).sort(-1).indices[:, self.room - keep :]
+        for t in self._storage():
+            index = order[None, :, None, :, None].expand(*t.shape[:3], keep, t.shape[-1])
+            t[:, :, :, :keep] = t.gather(3, index)
+        self._positions[:, :keep] = self._positions.gather(1, order)
+        self._valid[:, :keep] = used.gather(1, order)
+        self.length = keep

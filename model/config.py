@@ -1,0 +1,122 @@
+"""The one description from which every Transformer of this project is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+Kind = Literal["decoder", "encoder", "encoder_decoder"]
+Positions = Literal["rope", "learned", "sinusoidal", "alibi", "none"]
+Norm = Literal["layernorm", "rmsnorm"]
+NormPlace = Literal["pre", "post"]
+Activation = Literal["relu", "gelu_tanh", "gelu_erf", "swiglu", "geglu"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "kind": get_args(Kind),
+    "positions": get_args(Positions),
+    "norm": get_args(Norm),
+    "norm_place": get_args(NormPlace),
+    "activation": get_args(Activation),
+}
+# Far above any published model, far below what a hostile file could ask for.
+_LIMITS = {"vocab_size": 2_000_000, "d_model": 65_536, "d_ff": 1_048_576, "d_head": 8_192}
+_LIMITS |= {"n_layers": 1_024, "n_encoder_layers": 1_024, "n_heads": 1_024, "max_positions": 16_777_216}
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Shape and options of a Transformer. Every option is a value here; no layer ever asks for a model's name.
+
+    Sizes are counts: `vocab_size` tokens, `d_model` features of the residual stream, `n_layers` blocks,
+    `n_heads` query heads of `d_head` features, `n_kv_heads` key/value heads shared by them (equal to
+    `n_heads`: multi-head; 1: multi-query; between: grouped-query, Ainslie et al. 2023), `d_ff` neurons,
+    `max_positions` tokens of context. `n_encoder_layers` counts the encoder's blocks of an encoder-decoder.
+
+    Raises:
+        ValueError: in one sentence, which value does not fit and what would.
+    """
+
+    vocab_size: int
+    d_model: int
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    d_head: int
+    d_ff: int
+    max_positions: int
+    kind: Kind = "decoder"
+    positions: Positions = "rope"
+    rope_theta: float = 10_000.0
+    norm: Norm = "rmsnorm"
+    norm_eps: float = 1e-5
+    norm_place: NormPlace = "pre"
+    activation: Activation = "swiglu"
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    tied_embeddings: bool = True
+    # Vaswani et al. 2017 (section 3.4) multiply the embeddings by sqrt(d_model) before adding positions.
+    scale_embeddings: bool = False
+    # BERT normalises the sum of token and position embeddings before the first block.
+    embedding_norm: bool = False
+    n_encoder_layers: int = 0
+    bos_id: int | None = None
+    eos_id: int | None = None
+    pad_id: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}.")
+        for name in ("vocab_size", "d_model", "n_heads", "n_kv_heads", "d_head", "d_ff", "max_positions"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        for name, limit in _LIMITS.items():
+            if getattr(self, name) > limit:
+                raise ValueError(f"{name} is {getattr(self, name):,}; more than {limit:,} is not a model we can hold.")
+        if self.n_layers < 0 or self.n_encoder_layers < 0:
+            raise ValueError("n_layers and n_encoder_layers must not be negative.")
+        if self.n_heads % self.n_kv_heads:
+            raise ValueError(
+                f"n_heads ({self.n_heads}) must be a multiple of n_kv_heads ({self.n_kv_heads}): "
+                "each key/value head serves the same number of query heads."
+            )
+        if self.positions == "rope" and self.d_head % 2:
+            raise ValueError(f"d_head is {self.d_head}; RoPE turns pairs of features, so it must be even.")
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(f"d_model is {self.d_model}; sinusoidal positions need an even number.")
+        if (self.kind == "encoder_decoder") != (self.n_encoder_layers > 0):
+            raise ValueError("n_encoder_layers is for an encoder-decoder, and it needs at least one.")
+        if not self.norm_eps > 0 or not self.rope_theta > 0:
+            raise ValueError("norm_eps and rope_theta must be greater than 0.")
+
+    @property
+    def gated(self) -> bool:
+        """Whether the feed-forward multiplies a gate with a linear projection (Shazeer 2020)."""
+        return self.activation in ("swiglu", "geglu")
+
+    @property
+    def causal(self) -> bool:
+        """Whether a token of the main stack sees only itself and earlier tokens."""
+        return self.kind != "encoder"
+
+    @property
+    def queries_per_kv(self) -> int:
+        """How many query heads read each key/value head."""
+        return self.n_heads // self.n_kv_heads
+
+    @classmethod
+    def from_hf(cls, data: Mapping[str, Any]) -> TransformerConfig:
+        """The config that a Hugging Face `config.json` describes.
+
+        Raises:
+            ValueError: for a family that no name table reads, or values that do not fit.
+        """
+        from model.zoo.families import family_of
+
+        return cls(**family_of(data).config(data))
+
+    def replace(self, **changes: Any) -> TransformerConfig:
+        """A copy with some values changed, validated again."""
+        return TransformerConfig(**{f.name: getattr(self, f.name) for f in fields(self)} | changes)

@@ -1,0 +1,50 @@
+"""Layer normalisation (Ba et al. 2016) and root-mean-square normalisation (Zhang & Sennrich 2019)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from model.config import TransformerConfig
+from model.hooks import HookPoint, edited_names, listening
+
+
+class Normalization(nn.Module):
+    """Brings each token's vector to unit scale, then applies the learned gain (and shift).
+
+    Statistics are taken in fp32 at any model dtype: squares of fp16 activations overflow, and eps = 1e-5
+    vanishes in half precision.
+    """
+
+    def __init__(self, config: TransformerConfig, name: str) -> None:
+        super().__init__()
+        self.eps = config.norm_eps
+        self.centred = config.norm == "layernorm"
+        self.weight = nn.Parameter(torch.ones(config.d_model))
+        self.bias = nn.Parameter(torch.zeros(config.d_model)) if self.centred else None
+        self.hook_scale = HookPoint(f"{name}.hook_scale")
+        self.hook_normalized = HookPoint(f"{name}.hook_normalized")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`(B, T, d_model)` to the same shape; the last axis is normalised."""
+        hooks = self.hook_scale.name, self.hook_normalized.name
+        if listening():
+            out = self._explicit(x)
+            if edited_names().intersection(hooks):
+                return out
+        # Watching must not change the result: unless edited, it always comes from torch's own kernel.
+        if self.centred:
+            return nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
+        return nn.functional.rms_norm(x, x.shape[-1:], self.weight, self.eps)
+
+    def _explicit(self, x: Tensor) -> Tensor:
+        h = x.float()
+        if self.centred:
+            h = h - h.mean(-1, keepdim=True)
+        scale = self.hook_scale((h.pow(2).mean(-1, keepdim=True) + self.eps).sqrt())  # (B, T, 1)
+        # Named "normalized" before the gain, where LayerNorm's mean is 0 and variance 1.
+        normalized = self.hook_normalized(h / scale)  # (B, T, d_model)
+        out = normalized * self.weight.float()
+        if self.bias is not None:
+            out = out + self.bias.float()
+        return out.to(x.dtype)

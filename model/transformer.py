@@ -1,0 +1,201 @@
+"""The Transformer: decoder, encoder or encoder-decoder, from one config (Vaswani et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from model.attention import Pass
+from model.block import Block
+from model.cache import KVCache, Plan
+from model.config import TransformerConfig
+from model.hooks import HookPoint
+from model.kernels import Visible
+from model.masks import MaskRule
+from model.norms import Normalization
+from model.positions import PositionEmbedding, alibi_bias, alibi_slopes, positions_from_mask, rope_rotation
+
+
+class Transformer(nn.Module):
+    """Token ids in, one logit per vocabulary entry and position out.
+
+    An encoder-decoder has a second stack, the encoder, whose output the main stack reads by cross-attention.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        two = config.kind == "encoder_decoder"
+        absolute = config.positions in ("learned", "sinusoidal")
+        final = config.norm_place == "pre"  # post-norm blocks already end in a norm
+        self.embed = nn.Embedding(config.vocab_size, config.d_model)
+        self.pos_embed = PositionEmbedding(config) if absolute else None
+        self.embed_norm = Normalization(config, "embed_norm") if config.embedding_norm else None
+        self.encoder_pos_embed = PositionEmbedding(config) if absolute and two else None
+        self.encoder_blocks = nn.ModuleList(
+            Block(config, f"encoder.blocks.{i}", i) for i in range(config.n_encoder_layers)
+        )
+        self.encoder_ln_final = Normalization(config, "encoder.ln_final") if final and two else None
+        self.blocks = nn.ModuleList(Block(config, f"blocks.{i}", i, cross=two) for i in range(config.n_layers))
+        self.ln_final = Normalization(config, "ln_final") if final else None
+        self.unembed = None if config.tied_embeddings else nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.hook_embed = HookPoint("hook_embed")
+        self.hook_pos_embed = HookPoint("hook_pos_embed")
+        self.hook_logits = HookPoint("hook_logits")
+        self.encoder_hook_embed = HookPoint("encoder.hook_embed")
+        self.encoder_hook_pos_embed = HookPoint("encoder.hook_pos_embed")
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights: normal with std 0.02, projections into the stream scaled by 1/√(2·layers) (GPT-2)."""
+        deep = 0.02 / math.sqrt(2 * max(1, self.config.n_layers))
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=deep if name.endswith(("W_O.weight", "W_out.weight")) else 0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.ones_(parameter)
+
+    def forward(
+        self,
+        ids: Tensor,
+        attention_mask: Tensor | None = None,
+        cache: KVCache | None = None,
+        *,
+        last_only: bool = False,
+        encoder_ids: Tensor | None = None,
+        encoder_mask: Tensor | None = None,
+        rule: MaskRule | None = None,
+        passes: list[Pass] | None = None,
+    ) -> Tensor:
+        """One pass.
+
+        Args:
+            ids: token ids `(B, T)`; with a cache, only the new ones.
+            attention_mask: `(B, T)`, 0 or false for padding, on either side; None: no padding.
+            cache: keys and values of what has been read already; extended by `ids`.
+            last_only: compute logits for each row's last real token only, `(B, 1, vocab_size)`.
+            encoder_ids, encoder_mask: the source `(B, S)` of an encoder-decoder; with a cache only the first
+                pass needs it.
+            rule: what the main stack's queries may read, instead of the config's own causality.
+            passes: the pass (what was visible, which kernels ran) is appended, for whoever records it.
+
+        Returns:
+            Logits `(B, T, vocab_size)`.
+
+        Raises:
+            CacheFullError: if `ids` do not fit into the cache (nothing was written).
+            ValueError: for a position that a learned table does not have, or a missing source.
+        """
+        mask = None if attention_mask is None or bool(attention_mask.all()) else attention_mask.bool()
+        plan = None if cache is None else cache.plan(ids.shape[1], mask)
+        positions = plan.positions if plan else _positions(ids, mask)
+        source = None
+        if self.config.kind == "encoder_decoder" and not (cache is not None and cache.cross):
+            if encoder_ids is None:
+                raise ValueError("An encoder-decoder needs encoder_ids, the text to read.")
+            source = self.encode(encoder_ids, encoder_mask)
+            if cache is not None:
+                cache.encoder_mask = encoder_mask
+        if cache is not None and cache.cross:
+            encoder_mask = cache.encoder_mask
+        run = Pass(
+            visible=self._visible(positions, mask, rule or MaskRule(causal=self.config.causal), plan, cache),
+            rotation=self._rotation(positions),
+            cache=cache,
+            plan=plan,
+            source=source,
+            source_visible=Visible(mask=None if encoder_mask is None else encoder_mask.bool()[:, None, None]),
+        )
+        if passes is not None:
+            passes.append(run)
+        x = self._embed(ids, positions, self.pos_embed, self.hook_embed, self.hook_pos_embed)
+        for block in self.blocks:
+            x = block(x, run)
+        if cache is not None and plan is not None:
+            cache.commit(plan)
+        if last_only:
+            x = _last_token(x, mask)
+        if self.ln_final is not None:
+            x = self.ln_final(x)
+        return self.hook_logits(self._unembed(x))
+
+    def encode(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """The encoder's output `(B, S, d_model)` for source ids `(B, S)`."""
+        mask = None if attention_mask is None or bool(attention_mask.all()) else attention_mask.bool()
+        positions = _positions(ids, mask)
+        visible = self._visible(positions, mask, MaskRule(causal=False))
+        run = Pass(visible, rotation=self._rotation(positions))
+        x = self._embed(
+            ids, positions, self.encoder_pos_embed, self.encoder_hook_embed, self.encoder_hook_pos_embed
+        )
+        for block in self.encoder_blocks:
+            x = block(x, run)
+        return x if self.encoder_ln_final is None else self.encoder_ln_final(x)
+
+    def _embed(
+        self, ids: Tensor, positions: Tensor, table: PositionEmbedding | None, hook: HookPoint, pos_hook: HookPoint
+    ) -> Tensor:
+        x = self.embed(ids)  # (B, T, d_model)
+        if self.config.scale_embeddings:
+            x = x * math.sqrt(self.config.d_model)
+        x = hook(x)
+        if table is not None:
+            x = x + pos_hook(table(positions).to(x.dtype))
+        return x if self.embed_norm is None else self.embed_norm(x)
+
+    def _unembed(self, x: Tensor) -> Tensor:
+        out: Tensor = nn.functional.linear(x, self.embed.weight) if self.unembed is None else self.unembed(x)
+        return out
+
+    def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
+        if self.config.positions != "rope":
+            return None
+        return rope_rotation(positions, self.config.d_head, self.config.rope_theta)
+
+    def _visible(
+        self,
+        positions: Tensor,
+        mask: Tensor | None,
+        rule: MaskRule,
+        plan: Plan | None = None,
+        cache: KVCache | None = None,
+    ) -> Visible:
+        """What this pass's queries may read, with no mask built where none is needed."""
+        keys = plan.key_positions if plan else positions
+        bias = None
+        if self.config.positions == "alibi":
+            bias = alibi_bias(positions, keys, alibi_slopes(self.config.n_heads, positions.device))
+        if cache is not None and cache.window is not None:
+            rule = replace(rule, window=cache.window)
+        if plan.plain if plan else mask is None:
+            if rule == MaskRule(causal=False):
+                return Visible(bias=bias)
+            if positions.shape[1] == 1 and plan is not None:  # it reads all slots that the cache hands out
+                return Visible(bias=bias)
+            if rule == MaskRule(causal=True) and keys.shape[1] == positions.shape[1]:
+                return Visible(causal=True, bias=bias)
+        valid = plan.key_valid if plan else mask
+        if valid is None:
+            valid = torch.ones_like(keys, dtype=torch.bool)
+        return Visible(mask=rule.mask(positions, keys, valid), bias=bias)
+
+
+def _positions(ids: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+    return positions_from_mask(mask)
+
+
+def _last_token(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Each row's last real token `(B, 1, d_model)` (a row of padding only: its last slot)."""
+    if mask is None:
+        return x[:, -1:]
+    slots = torch.arange(x.shape[1], device=x.device)
+    last = torch.where(mask, slots, -1).amax(-1)
+    last = torch.where(last < 0, x.shape[1] - 1, last)
+    return x[torch.arange(x.shape[0], device=x.device), last][:, None]

@@ -1,0 +1,1 @@
+"""What can be loaded, and how a checkpoint becomes a model."""
