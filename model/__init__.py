@@ -1,0 +1,5 @@
+"""The model room: a Transformer of our own, its tokenizer, cache, sampling and hooks. Knows nothing of the screen."""
+
+from model.language import LanguageModel, load
+
+__all__ = ["LanguageModel", "load"]

@@ -1,0 +1,140 @@
+"""The command line: python -m model list | trace | generate | train."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from model.language import LanguageModel, load
+from model.sampling import SamplingSettings
+from model.zoo.catalog import CATALOG
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit status (2 when the input does not fit, with one sentence on stderr)."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["train"]:
+        from model.training.recipes import main as train
+
+        return train(argv[1:])
+    args = _parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m model", description="Transformer Atlas, the model room.")
+    commands = parser.add_subparsers(required=True, metavar="list | trace | generate | train")
+
+    listing = commands.add_parser("list", help="what can be loaded")
+    listing.add_argument("--json", action="store_true", help="machine-readable")
+    listing.set_defaults(run=_list)
+
+    trace = commands.add_parser("trace", help="run once over a text and write activations to an .npz file")
+    _common(trace)
+    trace.add_argument("--hooks", required=True, help="hook names, separated by commas")
+    trace.add_argument("--out", required=True, type=Path, help="file to write, .npz")
+    trace.set_defaults(run=_trace)
+
+    writing = commands.add_parser("generate", help="continue a text")
+    _common(writing)
+    writing.add_argument("--max-new-tokens", type=int, default=40)
+    defaults = SamplingSettings()
+    writing.add_argument("--temperature", type=float, default=defaults.temperature)
+    writing.add_argument("--top-k", type=int, default=defaults.top_k, help="0: off")
+    writing.add_argument("--top-p", type=float, default=defaults.top_p, help="1: off")
+    writing.add_argument("--min-p", type=float, default=defaults.min_p, help="0: off")
+    writing.add_argument("--repetition-penalty", type=float, default=defaults.repetition_penalty, help="1: off")
+    writing.add_argument("--seed", type=int, default=defaults.seed)
+    writing.add_argument("--no-cache", action="store_true", help="read the whole text again for every token")
+    writing.add_argument("--json", action="store_true", help="machine-readable, with every step")
+    writing.set_defaults(run=_generate)
+
+    commands.add_parser("train", help="train a model (see: python -m model train --help)")
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", default="storyteller", help="an id that `list` shows, or a checkpoint folder")
+    parser.add_argument("--text", required=True)
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
+
+
+def _load(args: argparse.Namespace) -> LanguageModel:
+    return load(args.model, device=args.device, dtype=args.dtype)
+
+
+def _list(args: argparse.Namespace) -> int:
+    rows = [
+        {
+            "id": entry.id,
+            "family": entry.family,
+            "parameters": entry.parameters,
+            "bytes": entry.nbytes,
+            "languages": list(entry.languages),
+            "licence": entry.licence,
+        }
+        for entry in CATALOG.values()
+    ]
+    if args.json:
+        print(json.dumps(rows))
+    else:
+        for row in rows:
+            print(f"{row['id']}  {row['parameters']:,} parameters  {', '.join(row['languages'])}  {row['licence']}")
+    return 0
+
+
+def _trace(args: argparse.Namespace) -> int:
+    run = _load(args).trace(args.text)
+    arrays: dict[str, np.ndarray] = {
+        "tokens": np.array(run.tokens),
+        "token_strings": np.array(run.token_strings, dtype=np.str_),
+    }
+    for name in filter(None, (part.strip() for part in args.hooks.split(","))):
+        try:
+            arrays[name] = run[name].float().cpu().numpy()
+        except KeyError as error:
+            raise ValueError(error.args[0]) from None
+    try:
+        with args.out.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+    except OSError as error:
+        raise ValueError(f"{args.out} cannot be written: {error.strerror}.") from None
+    return 0
+
+
+def _generate(args: argparse.Namespace) -> int:
+    model = _load(args)
+    settings = SamplingSettings(
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+        min_p=args.min_p,
+        repetition_penalty=args.repetition_penalty,
+        seed=args.seed,
+    )
+    steps, text = [], args.text
+    if not args.json:
+        print(text, end="", flush=True)
+    for step in model.generate(args.text, args.max_new_tokens, settings, use_cache=not args.no_cache):
+        text += step.text
+        steps.append({"id": step.id, "probability": step.probability, "milliseconds": step.milliseconds})
+        if not args.json:
+            print(step.text, end="", flush=True)
+    if args.json:
+        print(json.dumps({"text": text, "ids": [s["id"] for s in steps], "steps": steps}, ensure_ascii=False))
+    else:
+        print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

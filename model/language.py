@@ -1,0 +1,161 @@
+"""The door to the model room: load a model, trace it, edit it, let it write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from model import hooks
+from model.config import TransformerConfig
+from model.generation import Step, generate
+from model.masks import MaskRule
+from model.names import hook_table
+from model.sampling import SamplingSettings
+from model.tokenizer import Tokenizer
+from model.trace import Trace
+from model.transformer import Transformer
+from model.zoo.catalog import CATALOG
+from model.zoo.readers import CheckpointError, load_checkpoint
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class LanguageModel:
+    """A Transformer with its tokenizer. Many threads may share one: nothing a caller does is stored in it."""
+
+    def __init__(self, name: str, transformer: Transformer, tokenizer: Tokenizer) -> None:
+        self.name = name
+        self.transformer = transformer
+        self.tokenizer = tokenizer
+
+    @property
+    def config(self) -> TransformerConfig:
+        """Shape and options."""
+        return self.transformer.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.transformer.embed.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The weights' dtype."""
+        return self.transformer.embed.weight.dtype
+
+    def ids(self, text: str | Sequence[int]) -> list[int]:
+        """The ids that a text stands for: its own, or the start token alone for an empty one.
+
+        Raises:
+            ValueError: if the text is empty and the model has no start token, if it is longer than the
+                model's context, or if an id is not in the vocabulary.
+        """
+        ids = self.tokenizer.encode(text) if isinstance(text, str) else [int(i) for i in text]
+        if not ids:
+            if self.config.bos_id is None:
+                raise ValueError("The text is empty, and this model has no start token: type at least one letter.")
+            ids = [self.config.bos_id]
+        if len(ids) > self.config.max_positions:
+            raise ValueError(
+                f"The text has {len(ids)} tokens; {self.name} reads at most {self.config.max_positions}. Shorten it."
+            )
+        if not all(0 <= i < self.config.vocab_size for i in ids):
+            raise ValueError(f"A token id must be between 0 and {self.config.vocab_size - 1}.")
+        return ids
+
+    def trace(self, text: str | Sequence[int], *, rule: MaskRule | None = None, padding: int = 0) -> Trace:
+        """Run the model once over a text (or ids) and record everything.
+
+        `rule` replaces the model's own mask; the first `padding` tokens are hidden as padding. Edits of the
+        calling context are in force.
+
+        Raises:
+            ValueError: as `ids` does, or if padding would hide every token.
+        """
+        ids = self.ids(text)
+        if not 0 <= padding < len(ids):
+            raise ValueError(f"Padding can hide 0 to {len(ids) - 1} of these {len(ids)} tokens, not {padding}.")
+        return Trace(self.transformer, self.tokenizer, ids, source=self.name, rule=rule, padding=padding)
+
+    def generate(
+        self,
+        text: str | Sequence[int],
+        max_new_tokens: int = 40,
+        sampling: SamplingSettings | None = None,
+        *,
+        use_cache: bool = True,
+        window: int | None = None,
+        bits: int | None = None,
+    ) -> Iterator[Step]:
+        """Continue a text (or ids), one `Step` a token; see `model.generation.generate`."""
+        return generate(
+            self.transformer,
+            self.tokenizer,
+            self.ids(text),
+            max_new_tokens=max_new_tokens,
+            sampling=sampling or SamplingSettings(),
+            use_cache=use_cache,
+            window=window,
+            bits=bits,
+        )
+
+    @contextmanager
+    def edit(self, edits: Mapping[str, hooks.Edit]) -> Iterator[None]:
+        """Change activations by hook name while the `with` lasts, in the calling context alone.
+
+        `edits` maps a hook name to `fn(tensor, name)`; the tensor has its batch axis, and the function returns
+        one of the same shape, or None to leave it.
+
+        Raises:
+            ValueError: for a name that this model does not have, or one that cannot be edited.
+        """
+        table = hook_table(self.config)
+        for name in edits:
+            if name not in table:
+                raise ValueError(f"{self.name} has no hook called {name!r}.")
+            if name.endswith("hook_result"):
+                raise ValueError(f"{name} is computed from hook_z afterwards; edit hook_z instead.")
+        with hooks.edit(edits):
+            yield
+
+
+def best_device() -> torch.device:
+    """The fastest device at hand: CUDA, then Apple's MPS, then the CPU."""
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")
+
+
+def load(name: str | Path = "storyteller", device: str = "auto", dtype: str = "float32") -> LanguageModel:
+    """Load a model of the catalogue by its id, or a checkpoint folder by its path.
+
+    Args:
+        name: an id that `python -m model list` shows, or a folder with config.json, tokenizer.json and
+            model.safetensors.
+        device: "auto", "cpu", "cuda", "mps" or any that torch knows.
+        dtype: "float32", "bfloat16" or "float16".
+
+    Raises:
+        CheckpointError: if there is no such model, or its files cannot be used.
+        ValueError: for a dtype or device that is not one of these.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"The dtype is {dtype!r}; choose one of {', '.join(DTYPES)}.")
+    try:
+        target = best_device() if device == "auto" else torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"The device is {device!r}; choose auto, cpu, cuda or mps.") from None
+    entry = CATALOG.get(str(name))
+    folder = entry.folder if entry else Path(name)
+    if not folder.is_dir():
+        raise CheckpointError(f"There is no model {str(name)!r}. Known are {', '.join(CATALOG)}, or give a folder.")
+    transformer = load_checkpoint(folder, target, DTYPES[dtype])
+    if not (folder / "tokenizer.json").is_file():
+        raise CheckpointError(f"{folder.name} has no tokenizer.json.")
+    tokenizer = Tokenizer.from_file(folder / "tokenizer.json")
+    return LanguageModel(entry.id if entry else folder.name, transformer, tokenizer)

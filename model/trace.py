@@ -1,0 +1,197 @@
+"""One run of a model, recorded: the single source of everything that is shown."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from model.attention import Attention, Pass
+from model.hooks import edited_names, observe
+from model.kernels import Visible, attention_pattern, attention_scores
+from model.masks import MaskRule
+from model.names import hook_table
+from model.tokenizer import Piece, Tokenizer
+from model.transformer import Transformer
+
+_ATTENTION_MATRICES = ("hook_attn_scores", "hook_pattern")
+
+
+class Trace:
+    """The activations of one pass by hook name, and what is needed to read them.
+
+    Kept are those whose size grows with the text's length. Scores and patterns, which grow with its square,
+    are computed from the kept queries and keys when they are asked for, by the explicit kernel's own
+    function, and so is each head's result; for layers where they were edited the edited ones are kept.
+
+    Attributes:
+        id: differs whenever model, device, dtype, tokens, mask or edits differ.
+        text: the decoded tokens. tokens: their ids.
+        kernels: attention layer name to the kernel that ran.
+        timings: seconds by part ("embed", "blocks.0.attn", "blocks.0.mlp", …, "unembed", "total"), norms
+            included in the part that they feed, measured while everything was being recorded.
+        padding: how many of the first tokens were hidden as padding.
+    """
+
+    def __init__(
+        self,
+        transformer: Transformer,
+        tokenizer: Tokenizer,
+        tokens: Sequence[int],
+        *,
+        source: str = "",
+        rule: MaskRule | None = None,
+        padding: int = 0,
+    ) -> None:
+        self.tokens = [int(t) for t in tokens]
+        self.config = transformer.config
+        self.rule = rule or MaskRule(causal=self.config.causal)
+        self.padding = padding
+        self._transformer, self._tokenizer = transformer, tokenizer
+        self._edited = edited_names()
+        self._kept: dict[str, Tensor] = {}
+        self.timings: dict[str, float] = {}
+        self._run = self._record(rule)
+        self.kernels = dict(self._run.kernels)
+        weight = transformer.embed.weight
+        described = (source, str(weight.device), str(weight.dtype), self.tokens, str(self.rule), padding)
+        # Edits are functions and have no name: an edited run is like no other.
+        unique = (sorted(self._edited), time.time_ns()) if self._edited else ()
+        self.id = hashlib.sha256(repr((described, unique)).encode()).hexdigest()[:16]
+
+    def _record(self, rule: MaskRule | None) -> Pass:
+        device = self._transformer.embed.weight.device
+        clock = _Clock(device)
+
+        def keep(name: str, value: Tensor) -> None:
+            self._kept[name] = value[0]
+            clock.at(name)
+
+        ids = torch.tensor([self.tokens], device=device)
+        mask = None
+        if self.padding:
+            mask = (torch.arange(len(self.tokens), device=device) >= self.padding)[None]
+        passes: list[Pass] = []
+        with torch.no_grad(), observe(keep):
+            clock.start()
+            self._transformer(ids, mask, rule=rule, passes=passes)
+        self.timings = clock.seconds
+        return passes[0]
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The activation of a hook, without batch axis.
+
+        Raises:
+            KeyError: for a name that this model does not have, with the names that come near.
+        """
+        if name in self._kept:
+            return self._kept[name]
+        layer, _, kind = name.rpartition(".")
+        if name in self._table and kind in _ATTENTION_MATRICES:
+            scores = self._scores(layer)
+            return scores if kind == "hook_attn_scores" else attention_pattern(scores)
+        if name in self._table and kind == "hook_result":
+            return self._result(layer)
+        near = [n for n in self._table if n.endswith(kind)][:3]
+        raise KeyError(f"No activation is called {name!r} here." + (f" Perhaps {', '.join(near)}?" if near else ""))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    @cached_property
+    def _table(self) -> dict[str, object]:
+        return dict(hook_table(self.config))
+
+    def names(self) -> list[str]:
+        """All hook names that can be asked for, in the order of the data's way."""
+        return list(self._table)
+
+    def attention_inputs(self, layer: str) -> tuple[Tensor, Tensor, Tensor, Visible]:
+        """What an attention layer's kernel got: `layer` is "blocks.0.attn" (or "….cross_attn").
+
+        Returns:
+            Queries `(1, H, T, D)`, keys and values `(1, H_kv, S, D)`, and what was visible.
+        """
+        rotated = f"{layer}.hook_rot_q" in self._kept
+        q = self._kept[f"{layer}.hook_rot_q" if rotated else f"{layer}.hook_q"]
+        k = self._kept[f"{layer}.hook_rot_k" if rotated else f"{layer}.hook_k"]
+        v = self._kept[f"{layer}.hook_v"]
+        visible = self._run.source_visible if layer.endswith("cross_attn") else self._run.visible
+        q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
+        return q, k, v, visible
+
+    def _scores(self, layer: str) -> Tensor:
+        q, k, _, visible = self.attention_inputs(layer)
+        return attention_scores(q, k, visible)[0]
+
+    def _result(self, layer: str) -> Tensor:
+        module = self._transformer.get_submodule(layer)
+        assert isinstance(module, Attention)
+        heads = module.W_O.weight.unflatten(1, (module.n_heads, module.d_head))  # (d_model, H, D)
+        return torch.einsum("thd,mhd->thm", self._kept[f"{layer}.hook_z"], heads)
+
+    @property
+    def logits(self) -> Tensor:
+        """`(positions, vocabulary)`."""
+        return self._kept["hook_logits"]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the kept activations."""
+        return sum(t.nbytes for t in self._kept.values())
+
+    @cached_property
+    def text(self) -> str:
+        """The tokens, decoded."""
+        return self._tokenizer.decode(self.tokens)
+
+    @cached_property
+    def token_strings(self) -> list[str]:
+        """The text that each token completes; joined, they are `text`."""
+        return self._tokenizer.token_strings(self.tokens)
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """A visible name for each token."""
+        return self._tokenizer.labels(self.tokens)
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The tokens grouped into the characters that people see."""
+        return self._tokenizer.pieces(self.tokens)
+
+
+class _Clock:
+    """Seconds by part, taken at the hook points where parts begin and end."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.seconds: dict[str, float] = {}
+
+    def _now(self) -> float:
+        if self.device.type != "cpu":  # work on an accelerator is only queued when a call returns
+            torch.accelerator.synchronize(self.device)
+        return time.perf_counter()
+
+    def start(self) -> None:
+        self.begun = self.last = self._now()
+
+    def at(self, name: str) -> None:
+        block, _, hook = name.rpartition(".")
+        if hook in ("hook_resid_pre", "hook_resid_mid"):
+            now = self._now()
+            if hook == "hook_resid_pre":
+                self.seconds.setdefault("embed", now - self.begun)
+            self.last = now
+        elif hook in ("hook_attn_out", "hook_mlp_out"):
+            now = self._now()
+            self.seconds[f"{block}.{hook.removeprefix('hook_').removesuffix('_out')}"] = now - self.last
+            self.last = now
+        elif hook == "hook_logits":
+            now = self._now()
+            self.seconds["unembed"] = now - self.last
+            self.seconds["total"] = now - self.begun
