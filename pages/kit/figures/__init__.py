@@ -1,0 +1,34 @@
+"""The figure kit: pure functions, arrays and texts in, a plotly Figure (or an HTML fragment) out.
+
+Every function takes the palette to draw in. Nothing here imports streamlit or the model, and no words are built
+in: titles come translated from the caller. Token text goes in as it is; escaping is the kit's own business.
+
+    heads_overview   all layers × heads as tiles of one heatmap; a click picks a head
+    bars             horizontal bars: next tokens, where a token looks
+    lines            curves with names at their ends
+    value_strip      vectors as rows of cells
+    draw_bar         the cumulative bar with the random draw on it
+    token_costs      surprise per token along the text
+    scaling          why √d: variance, entropy, gradient
+    ledger_table     the sampling ledger (HTML)
+    pass_diagram     the whole forward pass (HTML)
+    style            the common look; `literal` and `label` make any text safe for Plotly
+
+`pages.kit.show` puts them on a page.
+"""
+
+from pages.kit.figures.bars import bars
+from pages.kit.figures.draw_bar import draw_bar
+from pages.kit.figures.heads_overview import Tiles, heads_overview, tile_patterns
+from pages.kit.figures.ledger_table import LedgerRow, ledger_table
+from pages.kit.figures.lines import Mark, Series, lines
+from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
+from pages.kit.figures.scaling import variance_of_dots, with_and_without
+from pages.kit.figures.token_costs import token_costs
+from pages.kit.figures.value_strip import Strip, symmetric_limit, value_strip
+
+__all__ = [
+    "Block", "Branch", "LedgerRow", "Mark", "Part", "Series", "Stream", "Strip", "Tiles",
+    "bars", "draw_bar", "heads_overview", "ledger_table", "lines", "pass_diagram", "symmetric_limit",
+    "tile_patterns", "token_costs", "value_strip", "variance_of_dots", "with_and_without",
+]

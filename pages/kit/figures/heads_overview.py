@@ -1,0 +1,282 @@
+"""All heads of a model in one picture: a single heatmap of tiles on one shared scale.
+
+One heatmap instead of one chart per head keeps 12 × 12 heads at a few hundred DOM nodes. Streamlit reports no
+selection for heatmap cells, so an invisible point lies on the centre of each tile and is what a click selects.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from pages.kit.figures import style
+from pages.kit.palette import Palette
+
+TOP_LEVEL = 254
+EMPTY = 255
+_MIN_SIDE = 24
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Every head's pattern as small images of one shared scale; safe to cache and cheap to send.
+
+    levels: (layers, heads, rows, columns) uint8; 0–254 is the scale from 0 to 1, 255 a masked cell.
+    block: side of the square of tokens that one cell stands for; 1 means that nothing was pooled.
+    queries, keys: the number of tokens along each side before pooling.
+    scale: "linear" or "log"; floor: the probability at the foot of the log scale.
+    """
+
+    levels: np.ndarray
+    block: int
+    queries: int
+    keys: int
+    scale: str
+    floor: float
+
+
+def tile_patterns(
+    patterns: Iterable[np.ndarray],
+    *,
+    masked: np.ndarray | None = None,
+    limit: int = 48,
+    scale: str = "linear",
+    floor: float = 1e-4,
+) -> Tiles:
+    """Shrink attention patterns to tiles, one layer at a time.
+
+    patterns: one (heads, queries, keys) array of probabilities per layer; an iterator keeps one layer in memory.
+    masked: (queries, keys), True where the mask hides a cell; cells hidden in every token of a block stay masked.
+    limit: the largest side of a tile. Longer texts are pooled by the maximum of each block, so that a single
+        strong cell stays visible.
+    scale: "linear" maps 0…1; "log" maps `floor`…1 and draws anything below `floor` as 0.
+
+    Raises ValueError for no layer, an unknown scale, or shapes that differ between layers or from the mask.
+    """
+    if scale not in ("linear", "log"):
+        raise ValueError(f"scale is {scale!r}, not 'linear' or 'log'")
+    layers: list[np.ndarray] = []
+    shape: tuple[int, ...] | None = None
+    block, hidden = 1, None
+    for pattern in patterns:
+        if pattern.ndim != 3 or (shape is not None and pattern.shape != shape):
+            raise ValueError(f"layer {len(layers)} has shape {pattern.shape}, the first one {shape}")
+        if shape is None:
+            shape = pattern.shape
+            block = max(1, math.ceil(max(shape[1:]) / limit))
+            if masked is not None:
+                if masked.shape != shape[1:]:
+                    raise ValueError(f"the mask has shape {masked.shape}, the patterns {shape}")
+                hidden = _pool(masked[None].astype(np.float32), block, np.min, 1.0)[0] > 0.5
+        pooled = _pool(np.nan_to_num(pattern.astype(np.float32)), block, np.max, 0.0)
+        if scale == "log":
+            share = 1 - np.log10(np.maximum(pooled, floor)) / math.log10(floor)
+        else:
+            share = pooled
+        levels = np.rint(np.clip(share, 0, 1) * TOP_LEVEL).astype(np.uint8)
+        if hidden is not None:
+            levels[:, hidden] = EMPTY
+        layers.append(levels)
+    if shape is None:
+        raise ValueError("there is no layer to draw")
+    return Tiles(np.stack(layers), block, shape[1], shape[2], scale, floor)
+
+
+def heads_overview(
+    tiles: Tiles,
+    palette: Palette,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    layer_word: str = "layer",
+    head_word: str = "head",
+) -> go.Figure:
+    """All layers × heads tiled in one heatmap; the tile of (`layer`, `head`) is framed.
+
+    Layers run down and heads across; a model with many more layers than heads is laid on its side, so that it
+    still fits a screen. Masked cells are hatched. `layout.meta` says `layers_along` ("x" or "y").
+    A click on a tile selects the point whose customdata is [layer, head] (see `show.picked`).
+    """
+    n_layers, n_heads = tiles.levels.shape[:2]
+    sideways = n_layers > 1.5 * n_heads
+    levels = tiles.levels.transpose(1, 0, 2, 3) if sideways else tiles.levels
+    repeat = max(1, math.ceil(_MIN_SIDE / max(levels.shape[2:])))
+    levels = levels.repeat(repeat, axis=2).repeat(repeat, axis=3)
+    rows, columns, height, width = levels.shape
+    gap = max(2, round(0.09 * max(height, width)))
+    step_y, step_x = height + gap, width + gap
+    canvas = np.full((rows * step_y - gap, columns * step_x - gap), EMPTY, dtype=np.uint8)
+    for row in range(rows):
+        for column in range(columns):
+            y, x = row * step_y, column * step_x
+            canvas[y : y + height, x : x + width] = levels[row, column]
+
+    fig = style.figure(palette, 360, left=34, right=10, top=34, bottom=10)
+    fig.add_trace(
+        go.Heatmap(
+            z=canvas, zmin=0, zmax=EMPTY, colorscale=_scale(palette), showscale=False, hoverinfo="skip", zsmooth=False
+        )
+    )
+    corners = [(c * step_x - 0.5, r * step_y - 0.5) for r in range(rows) for c in range(columns)]
+    _add_hatching(fig, palette, levels, corners)
+    _add_frames(fig, palette, corners, width, height)
+
+    pairs = [(c, r) if sideways else (r, c) for r in range(rows) for c in range(columns)]
+    fig.add_trace(
+        go.Scatter(
+            x=[x + width / 2 for x, _ in corners],
+            y=[y + height / 2 for _, y in corners],
+            customdata=[list(pair) for pair in pairs],
+            hovertext=[
+                f"{style.literal(layer_word)} {one_layer} · {style.literal(head_word)} {one_head}"
+                for one_layer, one_head in pairs
+            ],
+            hoverinfo="text",
+            mode="markers",
+            marker={"symbol": "square", "size": 24, "color": palette.accent, "opacity": 0},
+            selected={"marker": {"opacity": 0}},
+            unselected={"marker": {"opacity": 0}},
+            name="heads",
+        )
+    )
+    chosen = (layer, head) if layer is not None and head is not None else None
+    if chosen in pairs:
+        x, y = corners[pairs.index(chosen)]
+        pad = gap / 2
+        fig.add_shape(
+            type="rect", x0=x - pad, y0=y - pad, x1=x + width + pad, y1=y + height + pad,
+            line={"color": palette.accent, "width": 2.5}, layer="above",
+        )
+    down, across = (head, layer) if sideways else (layer, head)
+    fig.update_xaxes(
+        _ticks(palette, columns, step_x, width, across),
+        side="top", range=[-0.5 - gap / 2, canvas.shape[1] - 0.5 + gap / 2], constrain="domain",
+    )
+    fig.update_yaxes(
+        _ticks(palette, rows, step_y, height, down),
+        range=[canvas.shape[0] - 0.5 + gap / 2, -0.5 - gap / 2], constrain="domain",
+        scaleanchor="x", constraintoward="top",
+    )
+    words = (layer_word, head_word) if sideways else (head_word, layer_word)
+    for text, place in zip(words, ({"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 18},
+                                   {"x": 0, "y": 1, "xanchor": "right", "yanchor": "top", "xshift": -20,
+                                    "textangle": -90}), strict=True):
+        fig.add_annotation(
+            text=style.literal(text), xref="x domain", yref="y domain", showarrow=False,
+            font={"size": style.SMALL_SIZE, "color": palette.muted}, **place,
+        )
+    fig.update_layout(hoverdistance=-1, meta={
+        "layers_along": "x" if sideways else "y",
+        "aspect": canvas.shape[1] / canvas.shape[0],
+        "tile_columns": columns,
+    })
+    return fig
+
+
+def _pool(values: np.ndarray, block: int, reduce: Any, filler: float) -> np.ndarray:
+    """Reduce (n, rows, columns) over blocks of `block` × `block`; the ragged edge is filled with `filler`."""
+    if block == 1:
+        return values
+    pad = [(0, 0)] + [(0, -side % block) for side in values.shape[1:]]
+    padded = np.pad(values, pad, constant_values=filler)
+    n, rows, columns = padded.shape
+    return np.asarray(reduce(padded.reshape(n, rows // block, block, columns // block, block), axis=(2, 4)))
+
+
+def _scale(palette: Palette) -> list[list[Any]]:
+    """The sequential colours over levels 0–254, and nothing at all at 255."""
+    top = TOP_LEVEL / EMPTY
+    steps = [[share * top, colour] for share, colour in style.colourscale(palette.sequential)]
+    return [*steps, [top, "rgba(0,0,0,0)"], [1.0, "rgba(0,0,0,0)"]]
+
+
+def _ticks(palette: Palette, count: int, step: int, side: int, chosen: int | None) -> dict[str, Any]:
+    """Axis settings with one number at the centre of each tile, the chosen one in the accent."""
+    texts = [
+        style.coloured(str(index), palette.accent, bold=True) if index == chosen else str(index)
+        for index in range(count)
+    ]
+    return style.bare_axis(
+        showticklabels=True, tickmode="array", ticktext=texts,
+        tickvals=[index * step + side / 2 - 0.5 for index in range(count)],
+        tickfont={"family": style.MONO, "size": style.SMALL_SIZE, "color": palette.muted}, tickangle=0,
+    )
+
+
+def _add_frames(
+    fig: go.Figure, palette: Palette, corners: list[tuple[float, float]], width: int, height: int
+) -> None:
+    """A hairline round every tile, as one trace."""
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for left, top in corners:
+        x += [left, left + width, left + width, left, left, None]
+        y += [top, top, top + height, top + height, top, None]
+    fig.add_trace(
+        go.Scatter(x=x, y=y, mode="lines", line={"color": palette.line, "width": 1}, hoverinfo="skip", name="frames")
+    )
+
+
+def _add_hatching(
+    fig: go.Figure, palette: Palette, levels: np.ndarray, corners: list[tuple[float, float]]
+) -> None:
+    """Hatch the masked cells of all tiles, as one filled trace."""
+    tiles = levels.reshape(-1, *levels.shape[2:])
+    x: list[float | None] = []
+    y: list[float | None] = []
+    outlines: dict[bytes, list[list[tuple[float, float]]]] = {}
+    for tile, (left, top) in zip(tiles, corners, strict=True):
+        empty = tile == EMPTY
+        key = empty.tobytes()
+        if key not in outlines:
+            outlines[key] = _outlines(empty)
+        for outline in outlines[key]:
+            x += [*(left + px for px, _ in outline), None]
+            y += [*(top + py for _, py in outline), None]
+    if x:
+        fig.add_trace(
+            go.Scatter(
+                x=x[:-1], y=y[:-1], mode="lines", line={"width": 0}, fill="toself", hoverinfo="skip", name="masked",
+                fillcolor="rgba(0,0,0,0)",
+                fillpattern={
+                    "shape": "/", "size": 5, "solidity": 0.18, "fillmode": "replace",
+                    "fgcolor": style.mix(palette.paper, palette.muted, 0.55), "bgcolor": "rgba(0,0,0,0)",
+                },
+            )
+        )
+
+
+def _outlines(mask: np.ndarray) -> list[list[tuple[float, float]]]:
+    """Closed polygons, (x, y) from the tile's corner, that cover the True cells of `mask` (rows, columns).
+
+    Rows that overlap the row above and end at the same column join into one staircase, which is what causal,
+    sliding and padding masks consist of; anything else becomes more polygons.
+    """
+    open_shapes: list[tuple[int, list[tuple[int, int, int]]]] = []
+    shapes: list[list[tuple[int, int, int]]] = []
+    for row, cells in enumerate(mask):
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], cells.astype(np.int8), [0]))))
+        runs = [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+        still_open = []
+        for start, stop in runs:
+            for end, shape in open_shapes:
+                if shape[-1][0] == row - 1 and shape[-1][1] < stop and start < end:
+                    shape.append((row, start, stop))
+                    still_open.append((stop, shape))
+                    open_shapes.remove((end, shape))
+                    break
+            else:
+                fresh = [(row, start, stop)]
+                shapes.append(fresh)
+                still_open.append((stop, fresh))
+        open_shapes = still_open
+    polygons = []
+    for shape in shapes:
+        lefts = [point for row, start, _ in shape for point in ((start, row), (start, row + 1))]
+        rights = [point for row, _, stop in shape for point in ((stop, row), (stop, row + 1))]
+        outline = [*rights, *reversed(lefts)]
+        polygons.append([(float(px), float(py)) for px, py in [*outline, outline[0]]])
+    return polygons

@@ -1,0 +1,95 @@
+"""The sampling ledger: one row per candidate, every step from logit to final probability, as an HTML table."""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pages.kit.figures import style
+from pages.kit.palette import Palette
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """One candidate token.
+
+    label: the token as people read it. cells: the numbers between the token and the verdict, already formatted,
+    one per entry of `columns`. verdict: the words of the filter column ("kept", "cut by top-p").
+    kept: False greys the row. final: the final probability, 0–1. drawn: True for the token that was drawn.
+    """
+
+    label: str
+    cells: tuple[str, ...]
+    verdict: str
+    kept: bool
+    final: float
+    drawn: bool = False
+
+
+def ledger_table(
+    rows: Sequence[LedgerRow],
+    palette: Palette,
+    *,
+    token_title: str,
+    columns: Sequence[str],
+    verdict_title: str,
+    final_title: str,
+    decimals: int = 3,
+    description: str = "",
+) -> str:
+    """The table as an HTML fragment with its own style; all text is escaped.
+
+    columns: titles of `LedgerRow.cells`. description: what a screen reader says about the table.
+    The bars of the last column share one scale from 0 to the largest final probability.
+    On a narrow screen the table scrolls sideways inside its frame. Raises ValueError if a row lacks cells.
+    """
+    top = max((row.final for row in rows), default=0.0) or 1.0
+    heads = "".join(
+        f'<th scope="col" class="{kind}">{_text(title)}</th>'
+        for kind, title in (
+            ("token", token_title), *(("number", title) for title in columns),
+            ("verdict", verdict_title), ("number", final_title),
+        )
+    )
+    body = []
+    for row in rows:
+        if len(row.cells) != len(columns):
+            raise ValueError(f"{row.label!r} has {len(row.cells)} cells for {len(columns)} columns")
+        state = " ".join(name for name, on in (("cut", not row.kept), ("drawn", row.drawn)) if on)
+        numbers = "".join(f'<td class="number">{_text(cell)}</td>' for cell in row.cells)
+        bar = f'<i style="width:{100 * row.final / top:.2f}%"></i>' if row.final > 0 else ""
+        current = ' aria-current="true"' if row.drawn else ""
+        body.append(
+            f'<tr class="{state}"{current}><th scope="row" class="token">{_text(style.short(row.label, 24))}</th>'
+            f'{numbers}<td class="verdict">{_text(row.verdict)}</td>'
+            f'<td class="number">{row.final:.{decimals}f}</td><td class="bar">{bar}</td></tr>'
+        )
+    name = f' aria-label="{_text(description)}"' if description else ""
+    return (
+        f"<style>{_css(palette)}</style>"
+        f'<div class="atlas-ledger" tabindex="0" role="region"{name}><table><thead><tr>{heads}'
+        f'<td class="bar"></td></tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+    )
+
+
+def _text(text: str) -> str:
+    return html.escape(style.visible(text), quote=True)
+
+
+def _css(palette: Palette) -> str:
+    wash = style.mix(palette.paper, palette.accent, 0.1)
+    grey = style.mix(palette.paper, palette.muted, 0.92)
+    return f"""
+.atlas-ledger{{overflow-x:auto;color:{palette.ink};font-family:{style.SANS};font-size:14px;line-height:1.3}}
+.atlas-ledger:focus-visible{{outline:2px solid {palette.accent};outline-offset:2px}}
+.atlas-ledger table{{border-collapse:collapse;width:100%;min-width:640px;margin:0}}
+.atlas-ledger th,.atlas-ledger td{{border:0;border-bottom:1px solid {palette.line};padding:5px 10px;text-align:right;
+white-space:pre;font-weight:400;vertical-align:middle;background:none}}
+.atlas-ledger thead th{{color:{palette.muted};font-weight:600;font-size:13px}}
+.atlas-ledger .token{{text-align:left}}
+.atlas-ledger tbody .token,.atlas-ledger td.number{{font-family:{style.MONO};font-variant-numeric:tabular-nums}}
+.atlas-ledger tbody .token{{position:sticky;left:0;background:{palette.paper};unicode-bidi:isolate}}
+.atlas-ledger td.bar{{width:26%;min-width:110px;text-align:left}}
+.atlas-ledger i{{display:block;height:13px;min-width:2px;border-radius:3px;background:{palette.accent}}}
+.atlas-ledger tr.cut td,.atlas-ledger tr.cut th{{color:{grey}}}
+.atlas-ledger tr.drawn td,.atlas-ledger tbody tr.drawn .token{{background:{wash};font-weight:600}}
+"""

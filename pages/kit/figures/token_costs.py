@@ -1,0 +1,72 @@
+"""What each token of the text cost: its surprise, in bits, along the text."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from pages.kit.figures import style
+from pages.kit.palette import Palette
+
+
+def token_costs(
+    labels: Sequence[str],
+    bits: Sequence[float] | np.ndarray,
+    palette: Palette,
+    *,
+    highlight: int | None = None,
+    y_title: str = "",
+    mean: float | None = None,
+    mean_text: str = "",
+    unknown_text: str = "–",
+    unit: str = "bits",
+) -> go.Figure:
+    """One vertical bar per token, in reading order.
+
+    labels: one per token; repeated tokens stay separate bars.
+    bits: cross-entropy of each token given those before it, −log₂ p; NaN where there is none (the first token).
+    mean: a hairline at this value, named `mean_text`. highlight: the token drawn in the query colour.
+    `layout.meta["min_width"]` is the width in pixels below which the figure should scroll instead of shrink.
+    Raises ValueError if the lengths differ.
+    """
+    numbers = np.asarray(bits, dtype=np.float64)
+    if numbers.shape != (len(labels),):
+        raise ValueError(f"{len(labels)} labels for costs of shape {numbers.shape}")
+    finite = numbers[np.isfinite(numbers)]
+    top = max(float(finite.max(initial=0.0)), mean or 0.0, 1.0) * 1.08
+    fills = [palette.accent] * len(labels)
+    ticks = [style.label(text, 12) for text in labels]
+    if highlight is not None and 0 <= highlight < len(labels):
+        fills[highlight] = palette.query
+        ticks[highlight] = style.coloured(ticks[highlight], palette.query, bold=True)
+    deepest = max((style.columns(style.short(text, 12)) for text in labels), default=1)
+    bottom = round(deepest * 8 * 0.78) + 22
+    fig = style.figure(palette, 190 + bottom, left=42, right=14, top=26, bottom=bottom)
+    fig.add_trace(
+        go.Bar(
+            x=list(range(len(labels))),
+            y=numbers,
+            width=0.66,
+            marker={"color": fills, "cornerradius": 3, "line": {"width": 0}},
+            customdata=[
+                [style.label(text, 40), f"{number:.2f} {style.literal(unit)}" if np.isfinite(number) else unknown_text]
+                for text, number in zip(labels, numbers, strict=True)
+            ],
+            hovertemplate="%{x} · %{customdata[0]}<br>%{customdata[1]}<extra></extra>",
+        )
+    )
+    if mean is not None:
+        fig.add_shape(type="line", xref="paper", yref="y", x0=0, x1=1, y0=mean, y1=mean,
+                      line={"color": palette.muted, "width": 1, "dash": "dot"})
+        fig.add_annotation(x=1, y=1, xref="paper", yref="paper", xanchor="right", yanchor="bottom", showarrow=False,
+                           yshift=5, text=f"┄ {style.label(mean_text, 40)}",
+                           font={"size": style.SMALL_SIZE, "color": palette.muted})
+    fig.update_xaxes(style.token_axis(palette, ticks, range=[-0.6, len(labels) - 0.4], tickangle=-50))
+    fig.update_xaxes(tickfont={"size": style.SMALL_SIZE})
+    fig.update_yaxes(style.value_axis(palette, range=[0, top], nticks=5))
+    if y_title:
+        fig.add_annotation(x=0, y=1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", xshift=-36, yshift=5,
+                           showarrow=False, text=style.literal(y_title),
+                           font={"size": style.SMALL_SIZE, "color": palette.muted})
+    fig.update_layout(meta={"min_width": 60 + 19 * len(labels)})
+    return fig

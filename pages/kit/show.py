@@ -1,0 +1,126 @@
+"""Puts figures on a page: one config, one caption line, the same everywhere."""
+
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from pages.kit import palette as palettes
+from pages.kit.figures import style
+from pages.kit.palette import Palette
+
+
+class Kind(Enum):
+    """Where a figure's numbers come from."""
+
+    MEASURED = "measured"
+    COMPUTED = "computed"
+    ILLUSTRATION = "illustration"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A colour scale as the caption shows it: its name, its ends as they are printed, its colours."""
+
+    name: str
+    low: str
+    high: str
+    colours: tuple[str, ...]
+
+
+def figure(
+    fig: go.Figure,
+    key: str,
+    *,
+    alt: str,
+    caption: str = "",
+    on_select: Callable[[], None] | None = None,
+) -> None:
+    """Draw `fig` at the width of its column, with `caption` (HTML from `caption_html`) below.
+
+    key: unique on the page; keeps the element across reruns. alt: what a screen reader says.
+    on_select: called when a reader clicks a point; `picked(key)` then tells which.
+    A figure that states `layout.meta["min_width"]` scrolls sideways inside its frame where there is less room.
+    """
+    config = {
+        "displaylogo": False,
+        "displayModeBar": "hover",
+        "modeBarButtons": [["toImage"]],
+        "toImageButtonOptions": {"format": "png", "scale": 3, "filename": key},
+        "scrollZoom": False,
+        "doubleClick": False,
+        "responsive": True,
+    }
+    st.plotly_chart(
+        fig,
+        theme=None,
+        key=key,
+        config=config,
+        alt=alt,
+        on_select=on_select if on_select is not None else "ignore",
+        selection_mode="points",
+    )
+    if caption:
+        st.html(caption)
+
+
+def picked(key: str) -> Any | None:
+    """The customdata of the point that was clicked last in the figure `key`; None without a selection."""
+    state: Any = st.session_state.get(key)
+    points = state["selection"]["points"] if state else []
+    return points[-1].get("customdata") if points else None
+
+
+def caption_html(
+    kind: Kind, word: str, text: str = "", *scales: Scale, masked: str = "", palette: Palette | None = None
+) -> str:
+    """The line under a figure as HTML, everything escaped.
+
+    word: the translated name of `kind`, shown as a pill. text: layer and head, kernel, counts.
+    scales: each drawn as a small gradient between its printed ends.
+    masked: the word for hatched cells, shown with a hatched swatch; "" where nothing is masked.
+    """
+    colours = palette or palettes.current()
+    parts = [f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{_text(word)}</span>']
+    if text:
+        parts.append(f"<span>{_text(text)}</span>")
+    for scale in scales:
+        gradient = f"linear-gradient(90deg,{','.join(scale.colours)})"
+        parts.append(
+            f'<span style="{_TOGETHER}">{_text(scale.name)}'
+            f'<span style="font-family:{html.escape(style.MONO)}">{_text(scale.low)}</span>'
+            f'<i style="{_SWATCH.format(line=colours.line)};width:72px;background:{gradient}"></i>'
+            f'<span style="font-family:{html.escape(style.MONO)}">{_text(scale.high)}</span></span>'
+        )
+    if masked:
+        hatch = (
+            f"repeating-linear-gradient(135deg,{style.mix(colours.paper, colours.muted, 0.55)} 0 1px,"
+            f"{colours.paper} 1px 4px)"
+        )
+        parts.append(
+            f'<span style="{_TOGETHER}"><i style="{_SWATCH.format(line=colours.line)};width:18px;background:{hatch}">'
+            f"</i>{_text(masked)}</span>"
+        )
+    return f'<div class="atlas-caption" style="{_LINE.format(muted=colours.muted)}">{"".join(parts)}</div>'
+
+
+def caption(kind: Kind, word: str, text: str = "", *scales: Scale, masked: str = "") -> None:
+    """Write the caption line of `caption_html` here."""
+    st.html(caption_html(kind, word, text, *scales, masked=masked))
+
+
+_LINE = (
+    "display:flex;flex-wrap:wrap;align-items:center;gap:4px 14px;color:{muted};font-size:13px;line-height:1.45;"
+    "font-variant-numeric:tabular-nums"
+)
+_PILL = "border:1px solid {line};border-radius:999px;padding:0 9px;font-size:12px;line-height:20px;white-space:nowrap"
+_TOGETHER = "display:inline-flex;align-items:center;gap:6px;white-space:nowrap"
+_SWATCH = "display:inline-block;height:11px;border:1px solid {line};border-radius:2px"
+
+
+def _text(text: str) -> str:
+    return html.escape(style.visible(text), quote=True)
