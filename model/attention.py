@@ -49,7 +49,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, run: Pass) -> Tensor:
         """`(B, T, d_model)` to the same shape."""
-        q = self.hook_q(self.W_Q(x).unflatten(-1, (self.n_heads, self.d_head)))  # (B, T, H, D)
+        q = self.hook_q(self.W_Q(x).view(*x.shape[:-1], self.n_heads, self.d_head))  # (B, T, H, D)
         if self.cross:
             k, v = self._source_kv(run)
             visible = run.source_visible
@@ -74,8 +74,9 @@ class Attention(nn.Module):
         return out
 
     def _project_kv(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        k = self.hook_k(self.W_K(x).unflatten(-1, (self.n_kv_heads, self.d_head)))
-        v = self.hook_v(self.W_V(x).unflatten(-1, (self.n_kv_heads, self.d_head)))
+        shape = (*x.shape[:-1], self.n_kv_heads, self.d_head)
+        k = self.hook_k(self.W_K(x).view(shape))
+        v = self.hook_v(self.W_V(x).view(shape))
         return k, v
 
     def _source_kv(self, run: Pass) -> tuple[Tensor, Tensor]:

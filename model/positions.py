@@ -40,10 +40,14 @@ def rope_frequencies(d_head: int, theta: float = 10_000.0, device: torch.device 
 
 
 def rope_rotation(positions: Tensor, d_head: int, theta: float = 10_000.0) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of every pair's angle: positions `(B, T)` to two tensors `(B, T, 1, d_head / 2)`."""
-    frequency = rope_frequencies(d_head, theta, positions.device)
-    angle = positions[..., None].float() * frequency
-    return angle.cos().unsqueeze(-2), angle.sin().unsqueeze(-2)
+    """Cosine and signed sine of every pair's angle, ready for `rotate`.
+
+    Positions `(B, T)` to two tensors `(B, T, 1, 2, d_head / 2)`: the cosine for both features of a pair, and
+    minus the sine for the first, the sine for the second.
+    """
+    angle = positions[..., None].float() * rope_frequencies(d_head, theta, positions.device)  # (B, T, d_head / 2)
+    cos, sin = angle.cos(), angle.sin()
+    return torch.stack((cos, cos), dim=-2).unsqueeze(2), torch.stack((-sin, sin), dim=-2).unsqueeze(2)
 
 
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
@@ -52,9 +56,9 @@ def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     Half-split: feature i is paired with feature i + d_head / 2, as in the Llama checkpoints of Hugging Face
     (the paper pairs neighbours 2i and 2i + 1; the two differ by a fixed permutation of the features).
     """
-    cos, sin = rotation
-    first, second = x.float().chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+    cos, signed_sin = rotation
+    pairs = x.float().view(*x.shape[:-1], 2, -1)  # (B, T, heads, 2, d_head / 2)
+    return (pairs * cos).addcmul_(pairs.flip(-2), signed_sin).view(x.shape).to(x.dtype)
 
 
 def alibi_slopes(n_heads: int, device: torch.device | None = None) -> Tensor:
