@@ -1,6 +1,7 @@
 """Puts figures on a page: one config, one caption line, the same everywhere."""
 
 import html
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -44,7 +45,8 @@ def figure(
 
     key: unique on the page; keeps the element across reruns. alt: what a screen reader says.
     on_select: called when a reader clicks a point; `picked(key)` then tells which.
-    A figure that states `layout.meta["min_width"]` scrolls sideways inside its frame where there is less room.
+    A figure may state its own frame in `layout.meta`: `min_width` (pixels; where there is less room it scrolls
+    sideways inside its frame), `max_width` (pixels) and `aspect` (width ÷ height, instead of a fixed height).
     """
     config = {
         "displaylogo": False,
@@ -55,8 +57,10 @@ def figure(
         "doubleClick": False,
         "responsive": True,
     }
+    st.html(f"<style>{_frame(key, fig.layout.meta or {})}</style>")
     st.plotly_chart(
         fig,
+        height="stretch" if "aspect" in (fig.layout.meta or {}) else "content",
         theme=None,
         key=key,
         config=config,
@@ -111,6 +115,21 @@ def caption_html(
 def caption(kind: Kind, word: str, text: str = "", *scales: Scale, masked: str = "") -> None:
     """Write the caption line of `caption_html` here."""
     st.html(caption_html(kind, word, text, *scales, masked=masked))
+
+
+def _frame(key: str, meta: dict[str, Any]) -> str:
+    """CSS that gives the element `key` the frame that its figure asks for."""
+    name = ".st-key-" + re.sub(r"[^a-zA-Z0-9_-]", "-", key.strip())
+    # Where nothing can hover, plotly shows its button for good, and on a small figure it lies on the data.
+    rules = f"@media(hover:none){{{name} .modebar-container{{display:none}}}}"
+    if "aspect" in meta:
+        rules += f"{name} [data-testid=stFullScreenFrame]{{height:auto;aspect-ratio:{meta['aspect']:.4f}}}"
+        rules += f"{name}{{height:auto;flex:none}}"
+    if "max_width" in meta:
+        rules += f"{name}{{max-width:{meta['max_width']:.0f}px}}"
+    if "min_width" in meta:
+        rules += f"{name} [data-testid=stFullScreenFrame]{{min-width:{meta['min_width']:.0f}px}}"
+    return rules
 
 
 _LINE = (

@@ -43,7 +43,7 @@ def bars(
     if highlight is not None and 0 <= highlight < len(labels):
         fills[highlight] = highlight_colour or palette.accent
     printed = [f"{number:.{decimals}f}{style.literal(unit)}" for number in numbers]
-    texts = [f"<b>{text}</b>" if row == highlight else text for row, text in enumerate(printed)]
+    texts = [f" <b>{text}</b>" if row == highlight else f" {text}" for row, text in enumerate(printed)]
     ticks = [style.label(text) for text in labels]
     if highlight is not None and 0 <= highlight < len(labels):
         ticks[highlight] = style.coloured(ticks[highlight], fills[highlight], bold=True)

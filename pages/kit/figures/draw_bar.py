@@ -35,14 +35,14 @@ def draw_bar(
     if shares.size and (shares.min() < 0 or np.any(np.diff(shares) > 1e-9) or shares.sum() > 1 + 1e-6):
         raise ValueError("probabilities must be non-negative, sorted from the largest, and sum to at most 1")
     rest = max(0.0, 1.0 - float(shares.sum()))
-    widths, names = list(shares), [style.label(text, 24) for text in labels]
+    widths, names = list(shares), [f" {style.label(text, 24)}" for text in labels]
     fills = [_fill(palette, index) for index in range(len(widths))]
     if drawn is not None and 0 <= drawn < len(fills):
         fills[drawn] = palette.accent
     inks = [style.readable_on(fill) for fill in fills]
     if rest > 1e-6:
         widths.append(rest)
-        names.append(style.label(rest_label or "…", 28))
+        names.append(" " + style.label(rest_label or "…", 28))
         fills.append(style.mix(palette.paper, palette.line, 0.75))
         inks.append(palette.muted)
     starts = np.concatenate(([0.0], np.cumsum(widths)[:-1])) if widths else np.array([])
@@ -69,9 +69,9 @@ def draw_bar(
         )
     )
     if u is not None:
-        colour = palette.key
+        colour = palette.ink
         fig.add_shape(type="line", xref="x", yref="y", x0=u, x1=u, y0=-0.62, y1=0.62,
-                      line={"color": style.mix(palette.paper, palette.ink, 1.0), "width": 2})
+                      line={"color": colour, "width": 2})
         fig.add_trace(
             go.Scatter(x=[u], y=[-0.74], mode="markers", hoverinfo="skip", cliponaxis=False, name="u",
                        marker={"symbol": "triangle-up", "size": 11, "color": colour})

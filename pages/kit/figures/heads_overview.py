@@ -18,6 +18,10 @@ from pages.kit.palette import Palette
 TOP_LEVEL = 254
 EMPTY = 255
 _MIN_SIDE = 24
+# Pixels: margins, and the side of a tile at its largest, at its smallest (below it the figure scrolls), and of
+# the whole figure's height.
+_LEFT, _TOP, _EDGE = 34, 38, 6
+_TILE, _SMALLEST, _TALLEST = 92, 25, 640
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ def heads_overview(
             y, x = row * step_y, column * step_x
             canvas[y : y + height, x : x + width] = levels[row, column]
 
-    fig = style.figure(palette, 360, left=34, right=10, top=34, bottom=10)
+    fig = style.figure(palette, 360, left=_LEFT, right=_EDGE, top=_TOP, bottom=_EDGE)
     fig.add_trace(
         go.Heatmap(
             z=canvas, zmin=0, zmax=EMPTY, colorscale=_scale(palette), showscale=False, hoverinfo="skip", zsmooth=False
@@ -154,6 +158,7 @@ def heads_overview(
     fig.update_xaxes(
         _ticks(palette, columns, step_x, width, across),
         side="top", range=[-0.5 - gap / 2, canvas.shape[1] - 0.5 + gap / 2], constrain="domain",
+        constraintoward="left",
     )
     fig.update_yaxes(
         _ticks(palette, rows, step_y, height, down),
@@ -168,10 +173,13 @@ def heads_overview(
             text=style.literal(text), xref="x domain", yref="y domain", showarrow=False,
             font={"size": style.SMALL_SIZE, "color": palette.muted}, **place,
         )
+    side = min(_TILE, _TALLEST / rows)
+    wide, high = side * columns, side * rows * height / width
     fig.update_layout(hoverdistance=-1, meta={
         "layers_along": "x" if sideways else "y",
-        "aspect": canvas.shape[1] / canvas.shape[0],
-        "tile_columns": columns,
+        "max_width": wide + _LEFT + _EDGE,
+        "min_width": min(_SMALLEST * columns, wide) + _LEFT + _EDGE,
+        "aspect": (wide + _LEFT + _EDGE) / (high + _TOP + _EDGE),
     })
     return fig
 
@@ -242,7 +250,7 @@ def _add_hatching(
                 x=x[:-1], y=y[:-1], mode="lines", line={"width": 0}, fill="toself", hoverinfo="skip", name="masked",
                 fillcolor="rgba(0,0,0,0)",
                 fillpattern={
-                    "shape": "/", "size": 5, "solidity": 0.18, "fillmode": "replace",
+                    "shape": "/", "size": 5, "solidity": 0.14, "fillmode": "replace",
                     "fgcolor": style.mix(palette.paper, palette.muted, 0.55), "bgcolor": "rgba(0,0,0,0)",
                 },
             )

@@ -89,12 +89,15 @@ def lines(
         fig.add_annotation(x=at, y=1, xref="x", yref="paper", yanchor="bottom", showarrow=False,
                            text=style.label(mark.text, 28), font={"size": style.SMALL_SIZE, "color": colour})
     ticks = {"tickmode": "array", "tickvals": list(x_ticks)} if x_ticks is not None else {}
-    fig.update_xaxes(style.value_axis(palette, type="log" if log_x else "linear", showgrid=False, **ticks))
+    width = _x_range(places, log_x)
+    fig.update_xaxes(style.value_axis(palette, type="log" if log_x else "linear", showgrid=False, range=width, **ticks))
     fig.update_xaxes(title={"text": style.literal(x_title), "standoff": 8})
     span = [math.log10(low), math.log10(high)] if log_y else [low, high]
     fig.update_yaxes(style.value_axis(palette, type="log" if log_y else "linear", range=span, nticks=6))
     if log_y:
-        fig.update_yaxes(dtick=max(1, math.ceil((span[1] - span[0]) / 5)))
+        step = max(1, math.ceil((span[1] - span[0]) / 5))
+        powers = range(math.ceil(span[0]), math.floor(span[1]) + 1, step)
+        fig.update_yaxes(tickmode="array", tickvals=[10.0**p for p in powers], ticktext=[_power(p) for p in powers])
     if y_title:
         # Above the axis and upright: easier to read than turned on its side, and it costs no width.
         fig.add_annotation(x=0, y=1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", xshift=-44,
@@ -117,6 +120,24 @@ def _range(curves: list[np.ndarray], log: bool) -> tuple[float, float]:
         return low / 1.3, high * 1.3
     air = 0.06 * ((high - min(low, 0.0)) or abs(high) or 1.0)
     return (0.0 if low >= 0 else low - air), high + air
+
+
+def _x_range(places: np.ndarray, log: bool) -> list[float]:
+    """Range of the x axis in axis units, with a little air for dots at the ends."""
+    finite = places[np.isfinite(places) & ((places > 0) | (not log))]
+    ends = np.array([finite.min(), finite.max()]) if finite.size else np.array([1.0, 10.0])
+    low, high = np.log10(ends) if log else ends
+    air = 0.02 * float(high - low) or 0.5
+    return [float(low) - air, float(high) + air]
+
+
+def _power(exponent: int) -> str:
+    """Tick text of 10 to the `exponent`: written out while short (0.001, 1,000), else as a power."""
+    if -4 < exponent < 0:
+        return f"{10.0**exponent:.{-exponent}f}"
+    if 0 <= exponent < 5:
+        return f"{10**exponent:,}"
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _name_ends(

@@ -1,7 +1,7 @@
 """The whole forward pass as one picture: parts on a residual stream, with branches that leave it and add back.
 
 HTML and CSS instead of a chart: text stays text, every part is a link, and the picture turns from a row into a
-column where it has less than 860 pixels, measured on its own container.
+column where it has less than 880 pixels, measured on its own container.
 """
 
 import html
@@ -109,13 +109,14 @@ def _card(part: Part) -> str:
         for kind, text in (("shape", part.shape), ("time", part.time), ("size", part.size)) if text
     )
     share = min(max(part.share, 0.0), 1.0)
-    bar = f'<i class="share" style="width:{100 * share:.1f}%"></i>' if share > 0 else ""
+    bar = f'<i class="share"><i style="width:{100 * share:.1f}%"></i></i>' if part.share > 0 else ""
     kind = "card small" if part.small else "card"
+    hint = " · ".join(text for text in (part.name, part.shape, part.time, part.size) if text)
     inner = f'<span class="name">{_text(part.name)}</span>{rows}{bar}'
     if not part.href:
-        return f'<span class="{kind}">{inner}</span>'
+        return f'<span class="{kind}" title="{_text(hint)}">{inner}</span>'
     page = f' data-page="{_text(part.page)}"' if part.page else ""
-    return f'<a class="{kind}" href="{_text(part.href)}" target="_self"{page}>{inner}</a>'
+    return f'<a class="{kind}" title="{_text(hint)}" href="{_text(part.href)}" target="_self"{page}>{inner}</a>'
 
 
 def _text(text: str) -> str:
@@ -132,32 +133,37 @@ def _css(palette: Palette) -> str:
 .atlas-pass p,.atlas-pass ol,.atlas-pass li{{margin:0;padding:0;list-style:none;font-size:inherit}}
 .atlas-pass section+section{{margin-top:26px}}
 .atlas-pass .way{{color:{palette.muted};font-weight:600;margin:0 0 8px}}
-.atlas-pass .flow{{display:flex;align-items:flex-end;gap:20px;--line:58px;padding:4px 8px 12px 0}}
-.atlas-pass .flow>li{{position:relative;flex:1 1 auto;min-width:0}}
+.atlas-pass .flow{{display:flex;align-items:flex-end;gap:18px;--line:60px;padding:4px 8px 12px 0}}
+.atlas-pass .flow>li{{position:relative;flex:1 1 auto;min-width:min-content}}
 .atlas-pass .flow>li.block{{flex:4 1 auto}}
 .atlas-pass .card{{position:relative;display:flex;flex-direction:column;justify-content:center;gap:2px;overflow:hidden;
-min-height:116px;padding:8px 9px 10px;border:1px solid {palette.line};border-radius:10px;background:{palette.panel};
+min-height:120px;padding:8px 8px 14px;border:1px solid {palette.line};border-radius:10px;background:{palette.panel};
 color:{palette.ink};text-decoration:none;text-align:center;z-index:1}}
-.atlas-pass .name{{font-weight:600;font-size:14px;line-height:1.15}}
+.atlas-pass .name{{font-weight:600;font-size:14px;line-height:1.25;white-space:nowrap}}
 .atlas-pass .shape,.atlas-pass .time,.atlas-pass .size{{font-family:{style.MONO};font-size:12px;
 font-variant-numeric:tabular-nums;white-space:nowrap}}
 .atlas-pass .time,.atlas-pass .size{{color:{palette.muted}}}
 .atlas-pass a.card .name{{color:{palette.accent}}}
 .atlas-pass a.card:hover,.atlas-pass a.card:focus-visible{{border-color:{palette.accent};
 box-shadow:0 0 0 1px {palette.accent};outline:none}}
-.atlas-pass .share{{position:absolute;left:0;bottom:0;height:3px;background:{palette.accent};border-radius:0 2px 2px 0}}
-.atlas-pass .flow>li.thin::before,.atlas-pass .flow>li.wide::before{{content:"";position:absolute;left:-20px;width:20px;
+.atlas-pass .share{{position:absolute;left:10px;right:10px;bottom:6px;height:3px;border-radius:2px;
+background:{palette.line}}}
+.atlas-pass .share i{{display:block;height:3px;min-width:2px;border-radius:2px;background:{palette.accent}}}
+.atlas-pass .flow>li.thin::before,.atlas-pass .flow>li.wide::before{{content:"";position:absolute;left:-18px;width:18px;
 bottom:calc(var(--line) - 2px);height:4px;background:{stream}}}
-.atlas-pass .flow>li.thin::before{{height:2px;bottom:calc(var(--line) - 1px)}}
+.atlas-pass .flow>li.thin::before{{height:2px;bottom:calc(var(--line) - 1px);width:14px}}
+.atlas-pass .flow>li.thin::after{{content:"";position:absolute;left:-8px;bottom:calc(var(--line) - 5px);
+border:5px solid transparent;border-left:7px solid {stream};border-right:0}}
+.atlas-pass .flow>li.block.wide::before{{left:-19px;bottom:calc(var(--line) - 3px)}}
 .atlas-pass .block{{border:1px solid {palette.line};border-radius:14px;
 background:{style.mix(palette.paper, palette.panel, 0.5)};
 box-shadow:4px 4px 0 -1px {palette.paper},4px 4px 0 0 {sheet},8px 8px 0 -1px {palette.paper},8px 8px 0 0 {sheet}}}
-.atlas-pass .block::after{{content:"";position:absolute;left:0;right:0;bottom:calc(var(--line) - 2px);height:4px;
+.atlas-pass .block::after{{content:"";position:absolute;left:-1px;right:-1px;bottom:calc(var(--line) - 3px);height:4px;
 background:{stream}}}
-.atlas-pass .branches{{display:flex;gap:8px;align-items:flex-end;padding:12px 10px 0;margin-bottom:var(--line)}}
-.atlas-pass .branch{{position:relative;flex:1 1 auto;padding:0 24px 26px}}
-.atlas-pass .cards{{display:flex;gap:10px;align-items:stretch}}
-.atlas-pass .cards .card{{flex:1 1 auto;min-height:92px}}
+.atlas-pass .branches{{display:flex;gap:8px;align-items:flex-end;padding:12px 10px 0;margin-bottom:calc(var(--line) - 1px)}}
+.atlas-pass .branch{{position:relative;flex:1 1 auto;padding:0 22px 26px}}
+.atlas-pass .cards{{display:flex;gap:8px;align-items:stretch}}
+.atlas-pass .cards .card{{flex:1 1 auto;min-height:104px}}
 .atlas-pass .branch::before{{content:"";position:absolute;left:8px;right:12px;bottom:0;top:calc((100% - 26px) / 2);
 border:2px solid {path};border-bottom:0;border-radius:12px 12px 0 0}}
 .atlas-pass .dot,.atlas-pass .plus{{position:absolute;z-index:2;font-style:normal}}
@@ -170,11 +176,24 @@ white-space:nowrap}}
 color:{palette.muted};font-size:12px;white-space:nowrap}}
 .atlas-pass .foot b{{color:{palette.accent};font-size:19px;font-weight:700}}
 .atlas-pass .word{{margin-left:auto}}
-@container (max-width: 860px){{
-.atlas-pass .flow{{flex-direction:column;align-items:stretch;gap:18px;padding:0 9px 10px 0}}
+@container (max-width: 1060px){{
+.atlas-pass .shape,.atlas-pass .time,.atlas-pass .size{{font-size:11.5px}}
+.atlas-pass .name{{font-size:13px}}
+.atlas-pass .card{{padding-left:6px;padding-right:6px}}
+.atlas-pass .small .shape,.atlas-pass .small .time,.atlas-pass .small .size{{display:none}}
+.atlas-pass .small,.atlas-pass .cards .small{{min-height:44px;align-self:center;padding-bottom:8px}}
+.atlas-pass .part .small{{margin-bottom:calc(var(--line) - 22px)}}
+}}
+@container (max-width: 880px){{
+.atlas-pass .flow{{flex-direction:column;align-items:stretch;gap:18px;padding:0 9px 10px 0;max-width:560px}}
+.atlas-pass .shape,.atlas-pass .time,.atlas-pass .size{{font-size:12px}}
+.atlas-pass .small .shape,.atlas-pass .small .time,.atlas-pass .small .size{{display:inline}}
+.atlas-pass .name{{font-size:14px}}
+.atlas-pass .small,.atlas-pass .cards .small{{align-self:auto}}
+.atlas-pass .part .small{{margin-bottom:0}}
 .atlas-pass .card,.atlas-pass .cards .card{{display:grid;grid-template-columns:1fr auto;gap:1px 12px;min-height:0;
-text-align:left;padding:8px 14px 10px}}
-.atlas-pass .part .card{{padding-left:14px}}
+text-align:left;padding:8px 14px 13px}}
+.atlas-pass .share{{left:14px;right:14px}}
 .atlas-pass .time,.atlas-pass .size{{text-align:right}}
 .atlas-pass .name{{grid-column:1;grid-row:1}}
 .atlas-pass .time{{grid-column:2;grid-row:1}}
@@ -182,8 +201,11 @@ text-align:left;padding:8px 14px 10px}}
 .atlas-pass .size{{grid-column:2;grid-row:2}}
 .atlas-pass .flow>li.thin::before,.atlas-pass .flow>li.wide::before{{left:26px;width:4px;height:20px;top:-19px;
 bottom:auto}}
-.atlas-pass .flow>li.thin::before{{left:27px;width:2px}}
-.atlas-pass .block::after{{left:26px;right:auto;width:4px;top:0;bottom:0;height:auto}}
+.atlas-pass .flow>li.thin::before{{left:27px;width:2px;height:14px}}
+.atlas-pass .flow>li.thin::after{{left:23px;top:-8px;bottom:auto;border:5px solid transparent;
+border-top:7px solid {stream};border-bottom:0}}
+.atlas-pass .flow>li.block.wide::before{{left:25px;top:-20px}}
+.atlas-pass .block::after{{left:25px;right:auto;width:4px;top:-1px;bottom:-1px;height:auto}}
 .atlas-pass .branches{{flex-direction:column;align-items:stretch;gap:20px;padding:22px 12px 14px 0;margin:0}}
 .atlas-pass .branch{{padding:22px 0 22px 60px}}
 .atlas-pass .cards{{flex-direction:column;gap:12px}}

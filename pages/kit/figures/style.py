@@ -25,7 +25,10 @@ SMALL_SIZE = 12
 
 # Plotly decodes only a handful of named entities (&quot; is not one of them), but every numeric one.
 _PLOTLY_SPECIAL = {ord(c): f"&#{ord(c)};" for c in "&<>\"'$%"}
-_VISIBLE = {"\n": "↵", "\r": "␍", "\t": "⇥", "\x7f": "␡", "\u2028": "↵", "\u2029": "↵"}
+_VISIBLE = {"\n": "↵", "\t": "⇥", "\x7f": "⟨DEL⟩", "\u2028": "↵", "\u2029": "↵"}
+_CONTROL_NAMES = (
+    "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+).split()
 _INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn"}
 # A joiner or a variation selector inside an emoji is part of its picture.
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"} | {chr(c) for c in range(0xE0020, 0xE0080)}
@@ -34,15 +37,15 @@ _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"} | {chr(c) for c in range(0xE0020, 0xE0
 def visible(text: str) -> str:
     """`text` with every control, format and unpaired surrogate character made visible.
 
-    ASCII controls become their Unicode pictures (NUL → ␀), line breaks ↵, tabs ⇥, and other characters
-    that have no glyph (bidirectional overrides, zero-width spaces, surrogates) the form ⟨U+202E⟩.
+    ASCII controls become their names (⟨ESC⟩: few fonts draw the control pictures), line breaks ↵, tabs ⇥, and
+    other characters without a glyph (bidirectional overrides, zero-width spaces, surrogates) the form ⟨U+202E⟩.
     """
     out = []
     for position, char in enumerate(text):
         if char in _VISIBLE:
             out.append(_VISIBLE[char])
         elif ord(char) < 32:
-            out.append(chr(0x2400 + ord(char)))
+            out.append(f"⟨{_CONTROL_NAMES[ord(char)]}⟩")
         elif char in _JOINERS and position > 0:
             out.append(char)
         elif unicodedata.category(char) in _INVISIBLE_CATEGORIES:
@@ -130,8 +133,8 @@ def contrast(first: str, second: str) -> float:
 
 
 def readable_on(background: str) -> str:
-    """Near-black or white, whichever reads better on `background`."""
-    return max(("#FFFFFF", "#14171C"), key=lambda ink: contrast(ink, background))
+    """Black or white, whichever reads better on `background`."""
+    return max(("#FFFFFF", "#000000"), key=lambda ink: contrast(ink, background))
 
 
 def colourscale(colours: tuple[str, ...] | list[str]) -> list[list[Any]]:

@@ -25,7 +25,7 @@ def token_costs(
 
     labels: one per token; repeated tokens stay separate bars.
     bits: cross-entropy of each token given those before it, −log₂ p; NaN where there is none (the first token).
-    mean: a hairline at this value, named `mean_text`. highlight: the token drawn in the query colour.
+    mean: a hairline at this value, named `mean_text` above the figure. highlight: the token drawn in the query colour.
     `layout.meta["min_width"]` is the width in pixels below which the figure should scroll instead of shrink.
     Raises ValueError if the lengths differ.
     """
@@ -58,15 +58,15 @@ def token_costs(
     if mean is not None:
         fig.add_shape(type="line", xref="paper", yref="y", x0=0, x1=1, y0=mean, y1=mean,
                       line={"color": palette.muted, "width": 1, "dash": "dot"})
-        fig.add_annotation(x=1, y=1, xref="paper", yref="paper", xanchor="right", yanchor="bottom", showarrow=False,
-                           yshift=5, text=f"┄ {style.label(mean_text, 40)}",
-                           font={"size": style.SMALL_SIZE, "color": palette.muted})
     fig.update_xaxes(style.token_axis(palette, ticks, range=[-0.6, len(labels) - 0.4], tickangle=-50))
     fig.update_xaxes(tickfont={"size": style.SMALL_SIZE})
     fig.update_yaxes(style.value_axis(palette, range=[0, top], nticks=5))
-    if y_title:
-        fig.add_annotation(x=0, y=1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", xshift=-36, yshift=5,
-                           showarrow=False, text=style.literal(y_title),
+    head = "&nbsp;&nbsp;&nbsp;".join(
+        text for text in (style.literal(y_title), f"┄┄ {style.label(mean_text, 40)}" if mean is not None else "") if text
+    )
+    if head:
+        fig.add_annotation(x=0, y=1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", xshift=-38, yshift=5,
+                           showarrow=False, text=head,
                            font={"size": style.SMALL_SIZE, "color": palette.muted})
-    fig.update_layout(meta={"min_width": 60 + 19 * len(labels)})
+    fig.update_layout(meta={"min_width": 60 + 16 * len(labels)})
     return fig

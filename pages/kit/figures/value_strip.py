@@ -51,7 +51,7 @@ def value_strip(
     names = [style.label(strip.name, 14) for strip in strips]
     pitch = row + 8
     fig = style.figure(
-        palette, len(strips) * pitch + 26, left=style.label_margin([strip.name for strip in strips], 14),
+        palette, len(strips) * pitch + 26, left=style.label_margin([index_word, *(strip.name for strip in strips)], 14),
         right=10, top=2, bottom=24,
     )
     for index, (vector, name) in enumerate(zip(vectors, names, strict=True)):
@@ -84,7 +84,7 @@ def value_strip(
     ]
     fig.update_yaxes(style.token_axis(palette, ticks, range=[len(strips) - 0.5, -0.5], ticklabelstandoff=6))
     if index_word:
-        fig.add_annotation(x=0, y=0, xref="paper", yref="paper", xanchor="right", yanchor="top", xshift=-8, yshift=-4,
+        fig.add_annotation(x=0, y=0, xref="paper", yref="paper", xanchor="right", yanchor="top", xshift=-6, yshift=-2,
                            showarrow=False, text=style.label(index_word, 14),
                            font={"size": 11, "color": palette.muted})
     return fig
