@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.attention import Attention, Pass
 from model.hooks import edited_names, observe
@@ -129,10 +129,18 @@ class Trace:
         return attention_scores(q, k, visible)[0]
 
     def _result(self, layer: str) -> Tensor:
-        module = self._transformer.get_submodule(layer)
+        module = self.module(layer)
         assert isinstance(module, Attention)
         heads = module.W_O.weight.unflatten(1, (module.n_heads, module.d_head))  # (d_model, H, D)
         return torch.einsum("thd,mhd->thm", self._kept[f"{layer}.hook_z"], heads)
+
+    def module(self, name: str) -> nn.Module:
+        """The model's module of that name ("blocks.0.attn"), for its weights.
+
+        Raises:
+            AttributeError: if there is none.
+        """
+        return self._transformer.get_submodule(name)
 
     @property
     def logits(self) -> Tensor:

@@ -1,0 +1,53 @@
+"""Attention in plain Python, to be read: lists of numbers, no library but math."""
+
+from __future__ import annotations
+
+import math
+
+Vector = list[float]
+Matrix = list[Vector]
+
+
+def dot_products(q: Matrix, k: Matrix) -> Matrix:
+    """Step 1: how well each query fits each key."""
+    return [[sum(a * b for a, b in zip(query, key)) for key in k] for query in q]
+
+
+def scale(scores: Matrix, d: int) -> Matrix:
+    """Step 2: divide by √d, so that longer vectors do not mean larger scores."""
+    return [[score / math.sqrt(d) for score in row] for row in scores]
+
+
+def mask(scores: Matrix, visible: list[list[bool]]) -> Matrix:
+    """Step 3: what may not be seen gets minus infinity."""
+    return [[s if ok else -math.inf for s, ok in zip(row, oks)] for row, oks in zip(scores, visible)]
+
+
+def softmax(scores: Matrix) -> Matrix:
+    """Step 4: turn each row into shares that sum to 1."""
+    pattern = []
+    for row in scores:
+        largest = max(row)
+        if largest == -math.inf:  # nothing may be seen: no share for anyone
+            pattern.append([0.0] * len(row))
+            continue
+        powers = [math.exp(score - largest) for score in row]
+        pattern.append([power / sum(powers) for power in powers])
+    return pattern
+
+
+def mix(pattern: Matrix, v: Matrix) -> Matrix:
+    """Step 5: add up the values, each by its share."""
+    return [[sum(share * value[j] for share, value in zip(row, v)) for j in range(len(v[0]))] for row in pattern]
+
+
+STEPS = (dot_products, scale, mask, softmax, mix)
+
+
+def attention(q: Matrix, k: Matrix, v: Matrix, visible: list[list[bool]], scaling: bool = True) -> tuple[Matrix, ...]:
+    """All steps on queries, keys and values `[T][D]`: scores, scaled, masked, pattern and output."""
+    scores = dot_products(q, k)
+    scaled = scale(scores, len(q[0])) if scaling else scores
+    masked = mask(scaled, visible)
+    pattern = softmax(masked)
+    return scores, scaled, masked, pattern, mix(pattern, v)
