@@ -14,21 +14,40 @@ in: titles come translated from the caller. Token text goes in as it is; escapin
     pass_diagram     the whole forward pass (HTML)
     style            the common look; `literal` and `label` make any text safe for Plotly
 
-`pages.kit.show` puts them on a page.
+`pages.kit.show` puts figures on a page, `pages.kit.links` HTML with links between pages.
 """
 
 from pages.kit.figures.bars import bars
 from pages.kit.figures.draw_bar import draw_bar
-from pages.kit.figures.heads_overview import Tiles, heads_overview, tile_patterns
+from pages.kit.figures.heads_overview import heads_overview
 from pages.kit.figures.ledger_table import LedgerRow, ledger_table
 from pages.kit.figures.lines import Mark, Series, lines
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
 from pages.kit.figures.scaling import variance_of_dots, with_and_without
+from pages.kit.figures.tiles import Tiles, tile_patterns
 from pages.kit.figures.token_costs import token_costs
 from pages.kit.figures.value_strip import Strip, symmetric_limit, value_strip
 
 __all__ = [
-    "Block", "Branch", "LedgerRow", "Mark", "Part", "Series", "Stream", "Strip", "Tiles",
-    "bars", "draw_bar", "heads_overview", "ledger_table", "lines", "pass_diagram", "symmetric_limit",
-    "tile_patterns", "token_costs", "value_strip", "variance_of_dots", "with_and_without",
+    "Block",
+    "Branch",
+    "LedgerRow",
+    "Mark",
+    "Part",
+    "Series",
+    "Stream",
+    "Strip",
+    "Tiles",
+    "bars",
+    "draw_bar",
+    "heads_overview",
+    "ledger_table",
+    "lines",
+    "pass_diagram",
+    "symmetric_limit",
+    "tile_patterns",
+    "token_costs",
+    "value_strip",
+    "variance_of_dots",
+    "with_and_without",
 ]

@@ -44,7 +44,7 @@ def draw_bar(
         widths.append(rest)
         names.append(" " + style.label(rest_label or "…", 28))
         fills.append(style.mix(palette.paper, palette.line, 0.75))
-        inks.append(palette.muted)
+        inks.append(palette.ink)
     starts = np.concatenate(([0.0], np.cumsum(widths)[:-1])) if widths else np.array([])
 
     fig = style.figure(palette, 92, left=2, right=2, top=6, bottom=36)
@@ -70,16 +70,33 @@ def draw_bar(
     )
     if u is not None:
         colour = palette.ink
-        fig.add_shape(type="line", xref="x", yref="y", x0=u, x1=u, y0=-0.62, y1=0.62,
-                      line={"color": colour, "width": 2})
+        fig.add_shape(
+            type="line", xref="x", yref="y", x0=u, x1=u, y0=-0.62, y1=0.62, line={"color": colour, "width": 2}
+        )
         fig.add_trace(
-            go.Scatter(x=[u], y=[-0.74], mode="markers", hoverinfo="skip", cliponaxis=False, name="u",
-                       marker={"symbol": "triangle-up", "size": 11, "color": colour})
+            go.Scatter(
+                x=[u],
+                y=[-0.74],
+                mode="markers",
+                hoverinfo="skip",
+                cliponaxis=False,
+                name="u",
+                marker={"symbol": "triangle-up", "size": 11, "color": colour},
+            )
         )
         anchor = "left" if u < 0.3 else "right" if u > 0.7 else "center"
-        fig.add_annotation(x=u, y=0, xref="x", yref="paper", yanchor="top", xanchor=anchor, yshift=-10,
-                           showarrow=False, text=f"<b>{style.label(mark_text, 48)}</b>",
-                           font={"family": style.MONO, "size": style.TEXT_SIZE, "color": colour})
+        fig.add_annotation(
+            x=u,
+            y=0,
+            xref="x",
+            yref="paper",
+            yanchor="top",
+            xanchor=anchor,
+            yshift=-10,
+            showarrow=False,
+            text=f"<b>{style.label(mark_text, 48)}</b>",
+            font={"family": style.MONO, "size": style.TEXT_SIZE, "color": colour},
+        )
     fig.update_xaxes(style.bare_axis(range=[0, 1]))
     fig.update_yaxes(style.bare_axis(range=[-0.75, 0.6]))
     fig.update_layout(uniformtext={"minsize": style.SMALL_SIZE, "mode": "hide"}, barmode="overlay", bargap=0)

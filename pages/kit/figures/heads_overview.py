@@ -5,88 +5,20 @@ selection for heatmap cells, so an invisible point lies on the centre of each ti
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from pages.kit.figures import style
+from pages.kit.figures.tiles import EMPTY, TOP_LEVEL, Tiles
 from pages.kit.palette import Palette
 
-TOP_LEVEL = 254
-EMPTY = 255
 _MIN_SIDE = 24
 # Pixels: margins, and the side of a tile at its largest, at its smallest (below it the figure scrolls), and of
 # the whole figure's height.
 _LEFT, _TOP, _EDGE = 34, 38, 6
 _TILE, _SMALLEST, _TALLEST = 92, 25, 640
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """Every head's pattern as small images of one shared scale; safe to cache and cheap to send.
-
-    levels: (layers, heads, rows, columns) uint8; 0–254 is the scale from 0 to 1, 255 a masked cell.
-    block: side of the square of tokens that one cell stands for; 1 means that nothing was pooled.
-    queries, keys: the number of tokens along each side before pooling.
-    scale: "linear" or "log"; floor: the probability at the foot of the log scale.
-    """
-
-    levels: np.ndarray
-    block: int
-    queries: int
-    keys: int
-    scale: str
-    floor: float
-
-
-def tile_patterns(
-    patterns: Iterable[np.ndarray],
-    *,
-    masked: np.ndarray | None = None,
-    limit: int = 48,
-    scale: str = "linear",
-    floor: float = 1e-4,
-) -> Tiles:
-    """Shrink attention patterns to tiles, one layer at a time.
-
-    patterns: one (heads, queries, keys) array of probabilities per layer; an iterator keeps one layer in memory.
-    masked: (queries, keys), True where the mask hides a cell; cells hidden in every token of a block stay masked.
-    limit: the largest side of a tile. Longer texts are pooled by the maximum of each block, so that a single
-        strong cell stays visible.
-    scale: "linear" maps 0…1; "log" maps `floor`…1 and draws anything below `floor` as 0.
-
-    Raises ValueError for no layer, an unknown scale, or shapes that differ between layers or from the mask.
-    """
-    if scale not in ("linear", "log"):
-        raise ValueError(f"scale is {scale!r}, not 'linear' or 'log'")
-    layers: list[np.ndarray] = []
-    shape: tuple[int, ...] | None = None
-    block, hidden = 1, None
-    for pattern in patterns:
-        if pattern.ndim != 3 or (shape is not None and pattern.shape != shape):
-            raise ValueError(f"layer {len(layers)} has shape {pattern.shape}, the first one {shape}")
-        if shape is None:
-            shape = pattern.shape
-            block = max(1, math.ceil(max(shape[1:]) / limit))
-            if masked is not None:
-                if masked.shape != shape[1:]:
-                    raise ValueError(f"the mask has shape {masked.shape}, the patterns {shape}")
-                hidden = _pool(masked[None].astype(np.float32), block, np.min, 1.0)[0] > 0.5
-        pooled = _pool(np.nan_to_num(pattern.astype(np.float32)), block, np.max, 0.0)
-        if scale == "log":
-            share = 1 - np.log10(np.maximum(pooled, floor)) / math.log10(floor)
-        else:
-            share = pooled
-        levels = np.rint(np.clip(share, 0, 1) * TOP_LEVEL).astype(np.uint8)
-        if hidden is not None:
-            levels[:, hidden] = EMPTY
-        layers.append(levels)
-    if shape is None:
-        raise ValueError("there is no layer to draw")
-    return Tiles(np.stack(layers), block, shape[1], shape[2], scale, floor)
 
 
 def heads_overview(
@@ -151,47 +83,58 @@ def heads_overview(
         x, y = corners[pairs.index(chosen)]
         pad = gap / 2
         fig.add_shape(
-            type="rect", x0=x - pad, y0=y - pad, x1=x + width + pad, y1=y + height + pad,
-            line={"color": palette.accent, "width": 2.5}, layer="above",
+            type="rect",
+            x0=x - pad,
+            y0=y - pad,
+            x1=x + width + pad,
+            y1=y + height + pad,
+            line={"color": palette.accent, "width": 2.5},
+            layer="above",
         )
     down, across = (head, layer) if sideways else (layer, head)
     fig.update_xaxes(
         _ticks(palette, columns, step_x, width, across),
-        side="top", range=[-0.5 - gap / 2, canvas.shape[1] - 0.5 + gap / 2], constrain="domain",
+        side="top",
+        range=[-0.5 - gap / 2, canvas.shape[1] - 0.5 + gap / 2],
+        constrain="domain",
         constraintoward="left",
     )
     fig.update_yaxes(
         _ticks(palette, rows, step_y, height, down),
-        range=[canvas.shape[0] - 0.5 + gap / 2, -0.5 - gap / 2], constrain="domain",
-        scaleanchor="x", constraintoward="top",
+        range=[canvas.shape[0] - 0.5 + gap / 2, -0.5 - gap / 2],
+        constrain="domain",
+        scaleanchor="x",
+        constraintoward="top",
     )
     words = (layer_word, head_word) if sideways else (head_word, layer_word)
-    for text, place in zip(words, ({"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 18},
-                                   {"x": 0, "y": 1, "xanchor": "right", "yanchor": "top", "xshift": -20,
-                                    "textangle": -90}), strict=True):
+    for text, place in zip(
+        words,
+        (
+            {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 18},
+            {"x": 0, "y": 1, "xanchor": "right", "yanchor": "top", "xshift": -20, "textangle": -90},
+        ),
+        strict=True,
+    ):
         fig.add_annotation(
-            text=style.literal(text), xref="x domain", yref="y domain", showarrow=False,
-            font={"size": style.SMALL_SIZE, "color": palette.muted}, **place,
+            text=style.literal(text),
+            xref="x domain",
+            yref="y domain",
+            showarrow=False,
+            font={"size": style.SMALL_SIZE, "color": palette.muted},
+            **place,
         )
     side = min(_TILE, _TALLEST / rows)
     wide, high = side * columns, side * rows * height / width
-    fig.update_layout(hoverdistance=-1, meta={
-        "layers_along": "x" if sideways else "y",
-        "max_width": wide + _LEFT + _EDGE,
-        "min_width": min(_SMALLEST * columns, wide) + _LEFT + _EDGE,
-        "aspect": (wide + _LEFT + _EDGE) / (high + _TOP + _EDGE),
-    })
+    fig.update_layout(
+        hoverdistance=-1,
+        meta={
+            "layers_along": "x" if sideways else "y",
+            "max_width": wide + _LEFT + _EDGE,
+            "min_width": min(_SMALLEST * columns, wide) + _LEFT + _EDGE,
+            "aspect": (wide + _LEFT + _EDGE) / (high + _TOP + _EDGE),
+        },
+    )
     return fig
-
-
-def _pool(values: np.ndarray, block: int, reduce: Any, filler: float) -> np.ndarray:
-    """Reduce (n, rows, columns) over blocks of `block` × `block`; the ragged edge is filled with `filler`."""
-    if block == 1:
-        return values
-    pad = [(0, 0)] + [(0, -side % block) for side in values.shape[1:]]
-    padded = np.pad(values, pad, constant_values=filler)
-    n, rows, columns = padded.shape
-    return np.asarray(reduce(padded.reshape(n, rows // block, block, columns // block, block), axis=(2, 4)))
 
 
 def _scale(palette: Palette) -> list[list[Any]]:
@@ -208,15 +151,16 @@ def _ticks(palette: Palette, count: int, step: int, side: int, chosen: int | Non
         for index in range(count)
     ]
     return style.bare_axis(
-        showticklabels=True, tickmode="array", ticktext=texts,
+        showticklabels=True,
+        tickmode="array",
+        ticktext=texts,
         tickvals=[index * step + side / 2 - 0.5 for index in range(count)],
-        tickfont={"family": style.MONO, "size": style.SMALL_SIZE, "color": palette.muted}, tickangle=0,
+        tickfont={"family": style.MONO, "size": style.SMALL_SIZE, "color": palette.muted},
+        tickangle=0,
     )
 
 
-def _add_frames(
-    fig: go.Figure, palette: Palette, corners: list[tuple[float, float]], width: int, height: int
-) -> None:
+def _add_frames(fig: go.Figure, palette: Palette, corners: list[tuple[float, float]], width: int, height: int) -> None:
     """A hairline round every tile, as one trace."""
     x: list[float | None] = []
     y: list[float | None] = []
@@ -228,9 +172,7 @@ def _add_frames(
     )
 
 
-def _add_hatching(
-    fig: go.Figure, palette: Palette, levels: np.ndarray, corners: list[tuple[float, float]]
-) -> None:
+def _add_hatching(fig: go.Figure, palette: Palette, levels: np.ndarray, corners: list[tuple[float, float]]) -> None:
     """Hatch the masked cells of all tiles, as one filled trace."""
     tiles = levels.reshape(-1, *levels.shape[2:])
     x: list[float | None] = []
@@ -247,11 +189,21 @@ def _add_hatching(
     if x:
         fig.add_trace(
             go.Scatter(
-                x=x[:-1], y=y[:-1], mode="lines", line={"width": 0}, fill="toself", hoverinfo="skip", name="masked",
+                x=x[:-1],
+                y=y[:-1],
+                mode="lines",
+                line={"width": 0},
+                fill="toself",
+                hoverinfo="skip",
+                name="masked",
                 fillcolor="rgba(0,0,0,0)",
                 fillpattern={
-                    "shape": "/", "size": 5, "solidity": 0.14, "fillmode": "replace",
-                    "fgcolor": style.mix(palette.paper, palette.muted, 0.55), "bgcolor": "rgba(0,0,0,0)",
+                    "shape": "/",
+                    "size": 5,
+                    "solidity": 0.14,
+                    "fillmode": "replace",
+                    "fgcolor": style.mix(palette.paper, palette.muted, 0.55),
+                    "bgcolor": "rgba(0,0,0,0)",
                 },
             )
         )

@@ -46,8 +46,10 @@ def ledger_table(
     heads = "".join(
         f'<th scope="col" class="{kind}">{_text(title)}</th>'
         for kind, title in (
-            ("token", token_title), *(("number", title) for title in columns),
-            ("verdict", verdict_title), ("number", final_title),
+            ("token", token_title),
+            *(("number", title) for title in columns),
+            ("verdict", verdict_title),
+            ("number", final_title),
         )
     )
     body = []

@@ -84,10 +84,26 @@ def lines(
     for mark in marks:
         at = math.log10(mark.x) if log_x else mark.x
         colour = mark.colour or palette.muted
-        fig.add_shape(type="line", xref="x", yref="paper", x0=mark.x, x1=mark.x, y0=0, y1=1,
-                      line={"color": colour, "width": 1, "dash": "dot"})
-        fig.add_annotation(x=at, y=1, xref="x", yref="paper", yanchor="bottom", showarrow=False,
-                           text=style.label(mark.text, 28), font={"size": style.SMALL_SIZE, "color": colour})
+        fig.add_shape(
+            type="line",
+            xref="x",
+            yref="paper",
+            x0=mark.x,
+            x1=mark.x,
+            y0=0,
+            y1=1,
+            line={"color": colour, "width": 1, "dash": "dot"},
+        )
+        fig.add_annotation(
+            x=at,
+            y=1,
+            xref="x",
+            yref="paper",
+            yanchor="bottom",
+            showarrow=False,
+            text=style.label(mark.text, 28),
+            font={"size": style.SMALL_SIZE, "color": colour},
+        )
     ticks = {"tickmode": "array", "tickvals": list(x_ticks)} if x_ticks is not None else {}
     width = _x_range(places, log_x)
     fig.update_xaxes(style.value_axis(palette, type="log" if log_x else "linear", showgrid=False, range=width, **ticks))
@@ -100,9 +116,19 @@ def lines(
         fig.update_yaxes(tickmode="array", tickvals=[10.0**p for p in powers], ticktext=[_power(p) for p in powers])
     if y_title:
         # Above the axis and upright: easier to read than turned on its side, and it costs no width.
-        fig.add_annotation(x=0, y=1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", xshift=-44,
-                           yshift=20 if marks else 5, text=style.literal(y_title), showarrow=False,
-                           font={"size": style.SMALL_SIZE, "color": palette.muted})
+        fig.add_annotation(
+            x=0,
+            y=1,
+            xref="paper",
+            yref="paper",
+            xanchor="left",
+            yanchor="bottom",
+            xshift=-44,
+            yshift=20 if marks else 5,
+            text=style.literal(y_title),
+            showarrow=False,
+            font={"size": style.SMALL_SIZE, "color": palette.muted},
+        )
     return fig
 
 
@@ -172,6 +198,16 @@ def _name_ends(
     for height, (wanted, index, last) in zip(heights, ends, strict=True):
         at_x = math.log10(places[last]) if log_x else float(places[last])
         at_y = math.log10(curves[index][last]) if log_y else float(curves[index][last])
-        fig.add_annotation(x=at_x, y=at_y, xref="x", yref="y", xanchor="left", yanchor="middle", xshift=7,
-                           yshift=height - wanted, showarrow=False, text=style.literal(names[index]),
-                           font={"size": style.SMALL_SIZE, "color": colours[index]})
+        fig.add_annotation(
+            x=at_x,
+            y=at_y,
+            xref="x",
+            yref="y",
+            xanchor="left",
+            yanchor="middle",
+            xshift=7,
+            yshift=height - wanted,
+            showarrow=False,
+            text=style.literal(names[index]),
+            font={"size": style.SMALL_SIZE, "color": colours[index]},
+        )

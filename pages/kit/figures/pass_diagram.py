@@ -92,21 +92,18 @@ def _block(block: Block, stream_word: str) -> str:
     for branch in block.branches:
         source = f'<span class="source">{_text(branch.source)}</span>' if branch.source else ""
         cards = "".join(_card(part) for part in branch.parts)
-        branches.append(
-            f'<div class="branch"><div class="cards">{cards}</div>{source}<i class="dot"></i><i class="plus">+</i></div>'
-        )
+        joints = '<i class="dot"></i><i class="plus">+</i>'
+        branches.append(f'<div class="branch"><div class="cards">{cards}</div>{source}{joints}</div>')
     word = f'<span class="word">{_text(stream_word)}</span>' if stream_word else ""
     note = f'<span class="note">{_text(block.note)}</span>' if block.note else ""
-    return (
-        f'<div class="branches">{"".join(branches)}</div>'
-        f'<p class="foot"><b>{_text(block.title)}</b>{note}{word}</p>'
-    )
+    return f'<div class="branches">{"".join(branches)}</div><p class="foot"><b>{_text(block.title)}</b>{note}{word}</p>'
 
 
 def _card(part: Part) -> str:
     rows = "".join(
         f'<span class="{kind}">{_text(text)}</span>'
-        for kind, text in (("shape", part.shape), ("time", part.time), ("size", part.size)) if text
+        for kind, text in (("shape", part.shape), ("time", part.time), ("size", part.size))
+        if text
     )
     share = min(max(part.share, 0.0), 1.0)
     bar = f'<i class="share"><i style="width:{100 * share:.1f}%"></i></i>' if part.share > 0 else ""
@@ -160,7 +157,8 @@ background:{style.mix(palette.paper, palette.panel, 0.5)};
 box-shadow:4px 4px 0 -1px {palette.paper},4px 4px 0 0 {sheet},8px 8px 0 -1px {palette.paper},8px 8px 0 0 {sheet}}}
 .atlas-pass .block::after{{content:"";position:absolute;left:-1px;right:-1px;bottom:calc(var(--line) - 3px);height:4px;
 background:{stream}}}
-.atlas-pass .branches{{display:flex;gap:8px;align-items:flex-end;padding:12px 10px 0;margin-bottom:calc(var(--line) - 1px)}}
+.atlas-pass .branches{{display:flex;gap:8px;align-items:flex-end;padding:12px 10px 0;
+margin-bottom:calc(var(--line) - 1px)}}
 .atlas-pass .branch{{position:relative;flex:1 1 auto;padding:0 22px 26px}}
 .atlas-pass .cards{{display:flex;gap:8px;align-items:stretch}}
 .atlas-pass .cards .card{{flex:1 1 auto;min-height:104px}}
@@ -170,8 +168,8 @@ border:2px solid {path};border-bottom:0;border-radius:12px 12px 0 0}}
 .atlas-pass .dot{{left:4px;bottom:-5px;width:10px;height:10px;border-radius:50%;background:{palette.accent}}}
 .atlas-pass .plus{{right:2px;bottom:-11px;width:22px;height:22px;border-radius:50%;line-height:18px;text-align:center;
 font-weight:600;font-size:16px;color:{palette.accent};background:{palette.panel};border:2px solid {palette.accent}}}
-.atlas-pass .source{{position:absolute;left:50%;bottom:2px;transform:translateX(-50%);color:{palette.key};font-size:12px;
-white-space:nowrap}}
+.atlas-pass .source{{position:absolute;left:50%;bottom:2px;transform:translateX(-50%);color:{palette.key};
+font-size:12px;white-space:nowrap}}
 .atlas-pass .foot{{position:absolute;left:14px;right:14px;bottom:9px;display:flex;gap:8px;align-items:baseline;
 color:{palette.muted};font-size:12px;white-space:nowrap}}
 .atlas-pass .foot b{{color:{palette.accent};font-size:19px;font-weight:700}}

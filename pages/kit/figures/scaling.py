@@ -33,13 +33,25 @@ def variance_of_dots(
             Series(raw_name, raw, palette.key, points=True),
             Series(scaled_name, scaled, palette.accent, points=True),
         ],
-        palette, x_title=x_title, y_title=y_title, log_x=True, log_y=True,
-        marks=[mark] if mark else [], height=height, x_ticks=list(sizes),
+        palette,
+        x_title=x_title,
+        y_title=y_title,
+        log_x=True,
+        log_y=True,
+        marks=[mark] if mark else [],
+        height=height,
+        x_ticks=list(sizes),
     )
     for expected, name in ((sizes, "d"), (np.ones_like(sizes), "1")):
         fig.add_trace(
-            go.Scatter(x=sizes, y=expected, mode="lines", name=name, hoverinfo="skip",
-                       line={"color": palette.muted, "width": 1, "dash": "dot"})
+            go.Scatter(
+                x=sizes,
+                y=expected,
+                mode="lines",
+                name=name,
+                hoverinfo="skip",
+                line={"color": palette.muted, "width": 1, "dash": "dot"},
+            )
         )
     return fig
 
@@ -68,6 +80,12 @@ def with_and_without(
             Series(raw_name, raw, palette.key, points=True),
             Series(scaled_name, scaled, palette.accent, points=True),
         ],
-        palette, x_title=x_title, y_title=y_title, log_x=True, log_y=log_y,
-        marks=[mark] if mark else [], height=height, x_ticks=list(np.asarray(dims)),
+        palette,
+        x_title=x_title,
+        y_title=y_title,
+        log_x=True,
+        log_y=log_y,
+        marks=[mark] if mark else [],
+        height=height,
+        x_ticks=list(np.asarray(dims)),
     )

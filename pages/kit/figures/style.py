@@ -12,10 +12,7 @@ import plotly.graph_objects as go
 
 from pages.kit.palette import Palette
 
-SANS = (
-    '"Source Sans", "Source Sans 3", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", '
-    '"Noto Sans", sans-serif'
-)
+SANS = '"Source Sans", "Source Sans 3", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", "Noto Sans", sans-serif'
 MONO = (
     '"Source Code Pro", ui-monospace, "SF Mono", Menlo, Consolas, "Noto Sans Mono CJK SC", '
     '"Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", monospace'
@@ -27,8 +24,9 @@ SMALL_SIZE = 12
 _PLOTLY_SPECIAL = {ord(c): f"&#{ord(c)};" for c in "&<>\"'$%"}
 _VISIBLE = {"\n": "↵", "\t": "⇥", "\x7f": "⟨DEL⟩", "\u2028": "↵", "\u2029": "↵"}
 _CONTROL_NAMES = (
-    "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
-).split()
+    *("NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI"),
+    *("DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"),
+)
 _INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn"}
 # A joiner or a variation selector inside an emoji is part of its picture.
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"} | {chr(c) for c in range(0xE0020, 0xE0080)}
@@ -150,9 +148,7 @@ def at(colours: tuple[str, ...] | list[str], share: float) -> str:
     return mix(colours[index], colours[index + 1], place - index)
 
 
-def figure(
-    palette: Palette, height: int, *, left: int = 8, right: int = 8, top: int = 8, bottom: int = 8
-) -> go.Figure:
+def figure(palette: Palette, height: int, *, left: int = 8, right: int = 8, top: int = 8, bottom: int = 8) -> go.Figure:
     """An empty figure in the common look, `height` pixels high, with the given margins in pixels."""
     return go.Figure(
         layout={
@@ -213,11 +209,14 @@ def token_axis(palette: Palette, ticks: list[str], **changes: Any) -> dict[str, 
 
     Positions are integers, so the same token twice stays two rows and no text is taken for a date.
     """
-    return bare_axis(
-        showticklabels=True,
-        type="linear",
-        tickmode="array",
-        tickvals=list(range(len(ticks))),
-        ticktext=ticks,
-        tickfont={"family": MONO, "size": TEXT_SIZE, "color": palette.ink},
-    ) | changes
+    return (
+        bare_axis(
+            showticklabels=True,
+            type="linear",
+            tickmode="array",
+            tickvals=list(range(len(ticks))),
+            ticktext=ticks,
+            tickfont={"family": MONO, "size": TEXT_SIZE, "color": palette.ink},
+        )
+        | changes
+    )

@@ -56,17 +56,34 @@ def token_costs(
         )
     )
     if mean is not None:
-        fig.add_shape(type="line", xref="paper", yref="y", x0=0, x1=1, y0=mean, y1=mean,
-                      line={"color": palette.muted, "width": 1, "dash": "dot"})
+        fig.add_shape(
+            type="line",
+            xref="paper",
+            yref="y",
+            x0=0,
+            x1=1,
+            y0=mean,
+            y1=mean,
+            line={"color": palette.muted, "width": 1, "dash": "dot"},
+        )
     fig.update_xaxes(style.token_axis(palette, ticks, range=[-0.6, len(labels) - 0.4], tickangle=-50))
     fig.update_xaxes(tickfont={"size": style.SMALL_SIZE})
     fig.update_yaxes(style.value_axis(palette, range=[0, top], nticks=5))
-    head = "&nbsp;&nbsp;&nbsp;".join(
-        text for text in (style.literal(y_title), f"┄┄ {style.label(mean_text, 40)}" if mean is not None else "") if text
-    )
+    mean_note = f"┄┄ {style.label(mean_text, 40)}" if mean is not None else ""
+    head = "&nbsp;&nbsp;&nbsp;".join(text for text in (style.literal(y_title), mean_note) if text)
     if head:
-        fig.add_annotation(x=0, y=1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", xshift=-38, yshift=5,
-                           showarrow=False, text=head,
-                           font={"size": style.SMALL_SIZE, "color": palette.muted})
+        fig.add_annotation(
+            x=0,
+            y=1,
+            xref="paper",
+            yref="paper",
+            xanchor="left",
+            yanchor="bottom",
+            xshift=-38,
+            yshift=5,
+            showarrow=False,
+            text=head,
+            font={"size": style.SMALL_SIZE, "color": palette.muted},
+        )
     fig.update_layout(meta={"min_width": 60 + 16 * len(labels)})
     return fig

@@ -51,31 +51,48 @@ def value_strip(
     names = [style.label(strip.name, 14) for strip in strips]
     pitch = row + 8
     fig = style.figure(
-        palette, len(strips) * pitch + 26, left=style.label_margin([index_word, *(strip.name for strip in strips)], 14),
-        right=10, top=2, bottom=24,
+        palette,
+        len(strips) * pitch + 26,
+        left=style.label_margin([index_word, *(strip.name for strip in strips)], 14),
+        right=10,
+        top=2,
+        bottom=24,
     )
     for index, (vector, name) in enumerate(zip(vectors, names, strict=True)):
         fig.add_trace(
             go.Heatmap(
                 z=vector[None, :],
-                x0=0, dx=1, y=[index - row / pitch / 2, index + row / pitch / 2],
-                zmin=-end, zmax=end, zmid=0,
-                colorscale=style.colourscale(palette.diverging), showscale=False,
+                x0=0,
+                dx=1,
+                y=[index - row / pitch / 2, index + row / pitch / 2],
+                zmin=-end,
+                zmax=end,
+                zmid=0,
+                colorscale=style.colourscale(palette.diverging),
+                showscale=False,
                 xgap=1 if longest <= 96 else 0,
                 name=name,
                 hovertemplate="%{fullData.name}[%{x}] = %{z:.4f}<extra></extra>",
             )
         )
         fig.add_shape(
-            type="rect", x0=-0.5, x1=vector.size - 0.5, y0=index - row / pitch / 2, y1=index + row / pitch / 2,
-            line={"color": palette.line, "width": 1}, layer="above",
+            type="rect",
+            x0=-0.5,
+            x1=vector.size - 0.5,
+            y0=index - row / pitch / 2,
+            y1=index + row / pitch / 2,
+            line={"color": palette.line, "width": 1},
+            layer="above",
         )
     step = next(s for s in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096) if longest / s <= 8 or s == 4096)
     fig.update_xaxes(
         style.bare_axis(
-            showticklabels=True, range=[-0.5, longest - 0.5], tickmode="array",
+            showticklabels=True,
+            range=[-0.5, longest - 0.5],
+            tickmode="array",
             tickvals=[*range(0, longest - max(1, step // 2), step), longest - 1] if longest > 1 else [0],
-            tickfont={"family": style.MONO, "size": 11, "color": palette.muted}, tickangle=0,
+            tickfont={"family": style.MONO, "size": 11, "color": palette.muted},
+            tickangle=0,
         )
     )
     ticks = [
@@ -84,7 +101,17 @@ def value_strip(
     ]
     fig.update_yaxes(style.token_axis(palette, ticks, range=[len(strips) - 0.5, -0.5], ticklabelstandoff=6))
     if index_word:
-        fig.add_annotation(x=0, y=0, xref="paper", yref="paper", xanchor="right", yanchor="top", xshift=-6, yshift=-2,
-                           showarrow=False, text=style.label(index_word, 14),
-                           font={"size": 11, "color": palette.muted})
+        fig.add_annotation(
+            x=0,
+            y=0,
+            xref="paper",
+            yref="paper",
+            xanchor="right",
+            yanchor="top",
+            xshift=-6,
+            yshift=-2,
+            showarrow=False,
+            text=style.label(index_word, 14),
+            font={"size": 11, "color": palette.muted},
+        )
     return fig

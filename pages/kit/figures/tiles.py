@@ -1,0 +1,83 @@
+"""Attention patterns of all heads as small images of one shared scale, ready to cache and to send."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+TOP_LEVEL = 254
+EMPTY = 255
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Every head's pattern as small images of one shared scale; safe to cache and cheap to send.
+
+    levels: (layers, heads, rows, columns) uint8; 0–254 is the scale from 0 to 1, 255 a masked cell.
+    block: side of the square of tokens that one cell stands for; 1 means that nothing was pooled.
+    queries, keys: the number of tokens along each side before pooling.
+    scale: "linear" or "log"; floor: the probability at the foot of the log scale.
+    """
+
+    levels: np.ndarray
+    block: int
+    queries: int
+    keys: int
+    scale: str
+    floor: float
+
+
+def tile_patterns(
+    patterns: Iterable[np.ndarray],
+    *,
+    masked: np.ndarray | None = None,
+    limit: int = 48,
+    scale: str = "linear",
+    floor: float = 1e-4,
+) -> Tiles:
+    """Shrink attention patterns to tiles, one layer at a time.
+
+    patterns: one (heads, queries, keys) array of probabilities per layer; an iterator keeps one layer in memory.
+    masked: (queries, keys), True where the mask hides a cell; cells hidden in every token of a block stay masked.
+    limit: the largest side of a tile. Longer texts are pooled by the maximum of each block, so that a single
+        strong cell stays visible.
+    scale: "linear" maps 0…1; "log" maps `floor`…1 and draws anything below `floor` as 0.
+
+    Raises ValueError for no layer, an unknown scale, or shapes that differ between layers or from the mask.
+    """
+    if scale not in ("linear", "log"):
+        raise ValueError(f"scale is {scale!r}, not 'linear' or 'log'")
+    layers: list[np.ndarray] = []
+    shape: tuple[int, ...] | None = None
+    block, hidden = 1, None
+    for pattern in patterns:
+        if pattern.ndim != 3 or (shape is not None and pattern.shape != shape):
+            raise ValueError(f"layer {len(layers)} has shape {pattern.shape}, the first one {shape}")
+        if shape is None:
+            shape = pattern.shape
+            block = max(1, math.ceil(max(shape[1:]) / limit))
+            if masked is not None:
+                if masked.shape != shape[1:]:
+                    raise ValueError(f"the mask has shape {masked.shape}, the patterns {shape}")
+                hidden = _pool(masked[None].astype(np.float32), block, np.min, 1.0)[0] > 0.5
+        pooled = _pool(np.nan_to_num(pattern.astype(np.float32)), block, np.max, 0.0)
+        share = 1 - np.log10(np.maximum(pooled, floor)) / math.log10(floor) if scale == "log" else pooled
+        levels = np.rint(np.clip(share, 0, 1) * TOP_LEVEL).astype(np.uint8)
+        if hidden is not None:
+            levels[:, hidden] = EMPTY
+        layers.append(levels)
+    if shape is None:
+        raise ValueError("there is no layer to draw")
+    return Tiles(np.stack(layers), block, shape[1], shape[2], scale, floor)
+
+
+def _pool(values: np.ndarray, block: int, reduce: Any, filler: float) -> np.ndarray:
+    """Reduce (n, rows, columns) over blocks of `block` × `block`; the ragged edge is filled with `filler`."""
+    if block == 1:
+        return values
+    pad = [(0, 0)] + [(0, -side % block) for side in values.shape[1:]]
+    padded = np.pad(values, pad, constant_values=filler)
+    n, rows, columns = padded.shape
+    return np.asarray(reduce(padded.reshape(n, rows // block, block, columns // block, block), axis=(2, 4)))
