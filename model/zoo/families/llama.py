@@ -75,7 +75,8 @@ def to_hf(config: TransformerConfig) -> dict[str, Any]:
         ValueError: for options that a Llama model does not have.
     """
     options = (config.kind, config.positions, config.norm, config.norm_place, config.activation)
-    if options != ("decoder", "rope", "rmsnorm", "pre", "swiglu") or config.qkv_bias != config.out_bias:
+    beyond = config.scale_embeddings or config.embedding_norm or config.qkv_bias != config.out_bias
+    if options != ("decoder", "rope", "rmsnorm", "pre", "swiglu") or beyond:
         raise ValueError("Only a pre-norm decoder with RoPE, RMSNorm and SwiGLU can be saved as a Llama model.")
     return {
         "architectures": ["LlamaForCausalLM"],
@@ -101,4 +102,5 @@ def to_hf(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-LLAMA = Family(("llama",), config, to_hf, TENSORS)
+# Older files also store the frequencies of RoPE, which follow from the config.
+LLAMA = Family(("llama",), config, to_hf, TENSORS, ignored=("rotary_emb.inv_freq",))
