@@ -1,0 +1,266 @@
+"""The command line of training: python -m model train storyteller | evaluate."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from model.language import LanguageModel, best_device, load
+from model.sampling import SamplingSettings
+from model.tokenizer import Tokenizer
+from model.training.checkpoints import FILE, read_scalars
+from model.training.data import Codec, Corpus, Mixture, Stream, TokenFile, tokenise
+from model.training.evaluate import Score
+from model.training.loop import Run, Settings
+from model.training.schedule import Schedule
+from model.training.storyteller import PROMPTS, STORYTELLER, evaluate, held_out, mix, separator_of
+from model.transformer import Transformer
+from model.zoo.catalog import CATALOG
+from model.zoo.readers import load_checkpoint, save_checkpoint
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one training command; returns the exit status (2 when the input does not fit)."""
+    args = _parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m model train", description="Train the bundled model anew.")
+    commands = parser.add_subparsers(required=True, metavar="storyteller | evaluate")
+
+    train = commands.add_parser(
+        "storyteller",
+        help="English stories and Chinese, 6.5 M parameters",
+        description="The defaults are the recipe from random weights. With --init a trained model goes on: fresh "
+        "optimizers, the learning rates warmed up again and brought to 0. In several processes: "
+        "torchrun --nproc-per-node N -m model train storyteller …",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    train.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
+    train.add_argument("--out", type=Path, required=True, help="folder for tokens, checkpoint, metrics, weights")
+    train.add_argument("--init", type=Path, help="checkpoint folder to start from instead of random weights")
+    train.add_argument("--tokenizer", type=Path, help="folder with tokenizer.json (of --init, or the bundled one)")
+    train.add_argument("--resume", action="store_true", help="continue the run in --out")
+    length = train.add_mutually_exclusive_group()
+    length.add_argument("--steps", type=int, help="plan the run in steps (repeatable bit for bit)")
+    length.add_argument("--minutes", type=float, help="plan the run in running time (90, if nothing is given)")
+    length.add_argument("--until", help="plan the run to end at this local time, HH:MM")
+    train.add_argument("--mix", default="", help="other shares of the tokens: stories=0.5,children=0.1,…")
+    s = Settings(steps=1)
+    train.add_argument("--seed", type=int, default=s.seed)
+    train.add_argument("--optimizer", choices=("muon", "adamw"), default="muon", help="for the blocks' matrices")
+    train.add_argument("--muon-lr", type=float, default=s.muon_lr)
+    train.add_argument("--adamw-lr", type=float, default=s.adamw_lr)
+    train.add_argument("--weight-decay", type=float, default=s.weight_decay)
+    train.add_argument("--dropout", type=float, default=s.dropout)
+    train.add_argument("--schedule", choices=("wsd", "linear", "cosine"), default=s.schedule.shape)
+    train.add_argument("--warmup", type=int, default=s.schedule.warmup, help="steps")
+    train.add_argument("--hold", type=float, default=s.schedule.hold, help="wsd: fraction of the run at the peak")
+    train.add_argument("--batch-tokens", type=int, default=s.batch_tokens, help="tokens a step, all processes")
+    train.add_argument("--micro-tokens", type=int, default=s.micro_tokens, help="tokens at once in a process")
+    train.add_argument("--precision", choices=("bf16", "fp32"), default=s.precision, help="bf16 is autocast")
+    train.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    train.add_argument("--threads", type=int, help="CPU threads of a process")
+    train.add_argument("--compile", action="store_true", help="torch.compile")
+    train.add_argument("--checkpoint-minutes", type=float, default=5.0)
+    train.add_argument("--evaluate-minutes", type=float, default=15.0)
+    train.add_argument("--log-seconds", type=float, default=15.0)
+    train.set_defaults(run=_train)
+
+    measure = commands.add_parser("evaluate", help="bits per character on held-out text")
+    measure.add_argument("--model", default="storyteller", help="an id that `list` shows, or a checkpoint folder")
+    measure.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
+    measure.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    measure.add_argument("--json", action="store_true", help="machine-readable")
+    measure.set_defaults(run=_evaluate)
+    return parser
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    lm = load(args.model, device=args.device)
+    scores = evaluate(lm.transformer, lm.tokenizer, held_out(args.corpora), separator_of(lm.config))
+    if args.json:
+        print(json.dumps({name: _figures(s) for name, s in scores.items()}))
+    else:
+        print(_table(scores))
+    return 0
+
+
+def _train(args: argparse.Namespace) -> int:
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    if (args.out / FILE).is_file() and not args.resume:
+        raise ValueError(f"{args.out} has a run already: add --resume to continue it, or choose another folder.")
+    device = best_device() if args.device == "auto" else torch.device(args.device)
+    parallel = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    if parallel:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        if device.type == "cuda":
+            device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(device)
+    try:
+        return _run(args, device)
+    finally:
+        if parallel:
+            dist.destroy_process_group()
+
+
+def _run(args: argparse.Namespace, device: torch.device) -> int:
+    chief = not dist.is_initialized() or dist.get_rank() == 0
+    source = args.tokenizer or args.init or CATALOG["storyteller"].folder
+    if not (source / "tokenizer.json").is_file():
+        raise ValueError(f"{source} has no tokenizer.json.")
+    tokenizer = Tokenizer.from_file(source / "tokenizer.json")
+    settings = _settings(args)
+    torch.manual_seed(settings.seed)
+    transformer = Transformer(STORYTELLER) if args.init is None else load_checkpoint(args.init)
+    separator = separator_of(transformer.config)
+    if tokenizer.vocab_size > transformer.config.vocab_size:
+        raise ValueError(
+            f"The tokenizer has {tokenizer.vocab_size} tokens, the model room for {transformer.config.vocab_size}."
+        )
+    corpora = mix(args.mix)
+    files = _token_files(corpora, args, source, tokenizer, separator, chief)
+    streams = [Stream(file, (settings.seed, i)) for i, file in enumerate(files)]
+    texts = held_out(args.corpora)
+
+    def figures() -> dict[str, float]:
+        return {n: s.bits_per_character for n, s in evaluate(transformer, tokenizer, texts, separator).items()}
+
+    run = Run(
+        transformer.to(device),
+        Mixture(streams, [c.weight for c in corpora]),
+        settings,
+        args.out,
+        figures,
+        checkpoint_minutes=args.checkpoint_minutes,
+        evaluate_minutes=args.evaluate_minutes,
+        log_seconds=args.log_seconds,
+        compile=args.compile,
+    )
+    if args.resume:
+        run.resume()
+    if not run.train():
+        if chief:
+            print("stopped; continue with --resume")
+        return 130
+    if chief:
+        _finish(args.out / "storyteller", transformer, tokenizer, source, texts, run, corpora)
+    return 0
+
+
+def _finish(
+    folder: Path,
+    transformer: Transformer,
+    tokenizer: Tokenizer,
+    source: Path,
+    texts: dict[str, list[str]],
+    run: Run,
+    corpora: Sequence[Corpus],
+) -> None:
+    """Write the weights, measure them as written, and let them speak."""
+    save_checkpoint(folder, transformer)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
+    written = load_checkpoint(folder)  # bf16 rounding included
+    scores = evaluate(written, tokenizer, texts, separator_of(written.config))
+    card = {
+        "settings": asdict(run.settings),
+        "progress": asdict(run.progress),
+        "tokens": {c.name: n for c, n in zip(corpora, run.mixture.positions, strict=True)},
+        "held_out": {name: _figures(s) for name, s in scores.items()},
+    }
+    (folder.parent / "result.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    print(_table(scores))
+    lm = LanguageModel(folder.name, written, tokenizer)
+    for prompt in PROMPTS:
+        ids = [separator_of(written.config), *tokenizer.encode(prompt)]
+        steps = lm.generate(ids, 60, SamplingSettings(temperature=0.8, top_p=0.95))
+        print(f"\n{prompt}{''.join(step.text for step in steps)}")
+
+
+def _token_files(
+    corpora: Sequence[Corpus], args: argparse.Namespace, source: Path, codec: Codec, separator: int, chief: bool
+) -> list[TokenFile]:
+    fingerprint = hashlib.sha256((source / "tokenizer.json").read_bytes()).hexdigest()
+
+    def read() -> list[TokenFile]:
+        return [tokenise(c, args.corpora, args.out / "tokens", codec, separator, fingerprint) for c in corpora]
+
+    if not dist.is_initialized():
+        return read()
+    if chief:  # the others find the files made
+        read()
+    dist.barrier()
+    return read()
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    minutes = args.minutes
+    if args.until:
+        minutes = _minutes_until(args.until)
+        if args.resume:
+            minutes += read_scalars(args.out)["progress"]["seconds"] / 60
+    elif args.steps is None and minutes is None:
+        minutes = 90.0
+    return Settings(
+        steps=args.steps,
+        minutes=minutes,
+        seed=args.seed,
+        batch_tokens=args.batch_tokens,
+        micro_tokens=args.micro_tokens,
+        muon=args.optimizer == "muon",
+        muon_lr=args.muon_lr,
+        adamw_lr=args.adamw_lr,
+        weight_decay=args.weight_decay,
+        dropout=args.dropout,
+        precision=args.precision,
+        schedule=Schedule(args.schedule, args.warmup, args.hold),
+    )
+
+
+def _minutes_until(clock: str) -> float:
+    now = datetime.now()
+    try:
+        end = datetime.combine(now.date(), datetime.strptime(clock, "%H:%M").time())
+    except ValueError:
+        raise ValueError(f"{clock!r} is no time of day; write it as HH:MM.") from None
+    if end <= now:
+        end += timedelta(days=1)
+    return (end - now).total_seconds() / 60
+
+
+def _figures(s: Score) -> dict[str, float]:
+    return {
+        "tokens": s.tokens,
+        "characters": s.characters,
+        "nats_per_token": round(s.nats_per_token, 4),
+        "perplexity": round(s.perplexity, 2),
+        "bits_per_character": round(s.bits_per_character, 4),
+    }
+
+
+def _table(scores: dict[str, Score]) -> str:
+    rows = [f"{'held out':20} {'tokens':>8} {'nats/token':>11} {'perplexity':>11} {'bits/character':>15}"]
+    rows += [
+        f"{name:20} {s.tokens:8,} {s.nats_per_token:11.3f} {s.perplexity:11.1f} {s.bits_per_character:15.4f}"
+        for name, s in scores.items()
+    ]
+    return "\n".join(rows)
