@@ -1,0 +1,20 @@
+"""The door: page settings, navigation, sidebar, the chosen page."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from pages.kit import errors, navigation, selection, sidebar
+from pages.kit.prose import Prose
+
+st.set_page_config(page_title="Transformer Atlas", page_icon="◐", layout="wide")
+st.html(Path(__file__).parent / "pages" / "kit" / "style.css")
+with errors.guarded(Prose("common"), "start_failed"):
+    sel = selection.sync()
+    known = navigation.pages(sel.lang)
+    chosen = navigation.register(known)
+    name = next(name for name, page in known.items() if page.title == chosen.title)
+    sidebar.draw(known)
+    with errors.guarded(Prose(name, sel.lang)):
+        chosen.run()
+    navigation.onward(known, name, sel.lang)

@@ -1,0 +1,53 @@
+"""How much of the reader's text is looked at. Checked here, on the server: a browser's own limits can be passed."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from model.language import LanguageModel
+
+MAX_CHARACTERS = 4_000
+MAX_TOKENS = 256
+MAX_LINK_CHARACTERS = 1_500  # a longer text is not written into the address: browsers and mail programs cut links
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What is looked at of a text. `ids` are run; `n_tokens` counts the text before the cut.
+
+    `characters_cut`: more than `MAX_CHARACTERS`, so `n_tokens` counts only those. `empty`: nothing was typed, and
+    `ids` is the model's start token alone.
+    """
+
+    ids: tuple[int, ...]
+    n_tokens: int
+    characters_cut: bool = False
+    empty: bool = False
+
+    @property
+    def tokens_cut(self) -> bool:
+        """Whether tokens at the end are left out."""
+        return not self.empty and len(self.ids) < self.n_tokens
+
+
+def max_tokens(lm: LanguageModel) -> int:
+    """How many tokens of a text this model looks at in the app."""
+    return min(MAX_TOKENS, lm.config.max_positions)
+
+
+def excerpt(lm: LanguageModel, text: str) -> Excerpt:
+    """The part of `text` that is run."""
+    return _excerpt(lm, text[: MAX_CHARACTERS + 1])
+
+
+@lru_cache(maxsize=256)
+def _excerpt(lm: LanguageModel, text: str) -> Excerpt:
+    ids = lm.tokenizer.encode(text[:MAX_CHARACTERS])
+    if not ids:
+        return Excerpt((start_id(lm),), 0, empty=True)
+    return Excerpt(tuple(ids[: max_tokens(lm)]), len(ids), len(text) > MAX_CHARACTERS)
+
+
+def start_id(lm: LanguageModel) -> int:
+    """The token that an empty text is run with: the model's start token, else its end or padding token, else 0."""
+    config = lm.config
+    return next((i for i in (config.bos_id, config.eos_id, config.pad_id) if i is not None), 0)

@@ -1,0 +1,99 @@
+"""Models, loaded once for everybody, and traces, kept within a bound of bytes."""
+
+import gc
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from model.language import LanguageModel, load
+from model.masks import MaskRule
+from model.trace import Trace
+from pages.kit import limits
+
+if TYPE_CHECKING:
+    from pages.kit.selection import Selection
+
+TRACE_BYTES = 128 * 2**20
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def model(name: str) -> LanguageModel:
+    """The model of the catalogue called `name`, loaded at most once."""
+    lm = load(name)
+    # Streamlit collects after every script run. What is loaded now stays for good: take it out of the collector's
+    # way, or each of those runs walks through all of torch.
+    gc.collect()
+    gc.freeze()
+    return lm
+
+
+class TraceCache:
+    """The traces used last, as many as fit in `limit` bytes. Readers who ask for the same one at once share it."""
+
+    def __init__(self, limit: int = TRACE_BYTES, at_once: int = 2) -> None:
+        self.limit = limit
+        self._traces: OrderedDict[Hashable, Future[Trace]] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}
+        self._lock = threading.Lock()
+        self._workers = threading.BoundedSemaphore(at_once)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by finished traces."""
+        with self._lock:
+            return sum(self._sizes.values())
+
+    def get(self, lm: LanguageModel, ids: Sequence[int], rule: MaskRule | None = None, padding: int = 0) -> Trace:
+        """The trace of these ids, made now if it is not kept. Edits never get here: they have no key."""
+        key = (lm.name, id(lm), str(lm.device), str(lm.dtype), tuple(ids), rule, padding)
+        with self._lock:
+            kept = self._traces.get(key)
+            if kept is not None:
+                self._traces.move_to_end(key)
+            else:
+                future = self._traces[key] = Future[Trace]()
+        if kept is not None:
+            return kept.result()
+        try:
+            with self._workers:
+                trace = lm.trace(ids, rule=rule, padding=padding)
+        except BaseException as error:
+            with self._lock:
+                del self._traces[key]
+            future.set_exception(error)
+            raise
+        future.set_result(trace)
+        with self._lock:
+            self._sizes[key] = trace.nbytes
+            self._drop_oldest()
+        return trace
+
+    def _drop_oldest(self) -> None:
+        for key in list(self._traces)[:-1]:
+            if sum(self._sizes.values()) <= self.limit:
+                return
+            if self._traces[key].done():
+                del self._traces[key]
+                self._sizes.pop(key, None)
+
+
+@st.cache_resource(show_spinner=False)
+def _traces() -> TraceCache:
+    return TraceCache()
+
+
+def run_ids(selection: "Selection") -> tuple[int, ...]:
+    """The token ids that the run of this selection has."""
+    return selection.ids or limits.excerpt(model(selection.model), selection.text).ids
+
+
+def trace(selection: "Selection", rule: MaskRule | None = None, padding: int = 0) -> Trace:
+    """The run of a selection: of its `ids` where they are set, else of its text.
+
+    `rule` replaces the model's own mask; the first `padding` tokens are hidden.
+    """
+    return _traces().get(model(selection.model), run_ids(selection), rule, padding)

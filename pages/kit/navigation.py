@@ -1,0 +1,60 @@
+"""The pages as Streamlit knows them, and the links between them."""
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+from pages.kit import selection
+from pages.kit.prose import Prose, escape
+from pages.kit.sitemap import PAGES, SITEMAP, START
+
+_SHELL = "atlas_shell"
+
+
+def pages(lang: str) -> dict[str, StreamlitPage]:
+    """Every page by name, titled in a language."""
+    say = Prose("common", lang)
+    return {
+        name: st.Page(f"pages/{name}.py", title=say.plain(f"page_{name}"), default=name == START) for name in PAGES
+    }
+
+
+def register(known: dict[str, StreamlitPage]) -> StreamlitPage:
+    """Tell Streamlit the pages and return the one that the address names. Draws nothing."""
+    chosen = st.navigation(list(known.values()), position="hidden")
+    st.session_state[_SHELL] = True
+    return chosen
+
+
+def ensure_shell() -> None:
+    """Give a page that Streamlit ran alone its shell.
+
+    The very first request of a fresh server can be for a page by its address; Streamlit then runs the page's file
+    without app.py: no navigation, no sidebar. Registering the pages and running again brings both.
+    """
+    if _SHELL not in st.session_state:
+        register(pages(selection.current().lang))
+        st.rerun()
+
+
+def links(known: dict[str, StreamlitPage], lang: str) -> None:
+    """The navigation: one link a page, under the headings of its section. Links carry the selection."""
+    say = Prose("common", lang)
+    address = selection.to_parameters(selection.current())
+    with st.container(key="navigation", gap=None):
+        for section in SITEMAP:
+            st.html(f'<h2 class="atlas-section">{say.html(section.name)}</h2>')
+            for name in section.pages:
+                st.page_link(known[name], label=escape(known[name].title), query_params=address)
+
+
+def onward(known: dict[str, StreamlitPage], name: str, lang: str) -> None:
+    """Links to the page before and the page after `name`, for the end of a page."""
+    say = Prose("common", lang)
+    address = selection.to_parameters(selection.current())
+    index = PAGES.index(name)
+    with st.container(key="onward", horizontal=True, horizontal_alignment="distribute"):
+        for step, icon, side in ((-1, ":material/arrow_back:", "left"), (1, ":material/arrow_forward:", "right")):
+            if 0 <= index + step < len(PAGES):
+                there = known[PAGES[index + step]]
+                label = say.label("previous_page" if step < 0 else "next_page", title=there.title)
+                st.page_link(there, label=label, icon=icon, icon_position=side, query_params=address)

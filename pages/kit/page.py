@@ -1,0 +1,88 @@
+"""What every page opens with: its question, what the reader should know about the text, and the run."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import streamlit as st
+
+from model.analysis.interest import Place, most_interesting, strongest_cell
+from model.language import LanguageModel
+from model.trace import Trace
+from pages.kit import limits, loading, navigation, notices, palette, selection
+from pages.kit.palette import Palette
+from pages.kit.prose import Prose
+from pages.kit.selection import Selection
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page is drawn from. Everything on it comes from this one `run`."""
+
+    name: str
+    sel: Selection
+    lm: LanguageModel
+    run: Trace
+    say: Prose
+    palette: Palette
+
+    @cached_property
+    def place(self) -> Place:
+        """Layer, head, query and key to show: the reader's choices, and where there is none, what the run picks."""
+        return place(self.run, self.sel)
+
+
+def opening(name: str) -> Page:
+    """The first line of every page: draws title and lead, returns what the page is made of.
+
+    The text file of the page has the sections "title" (its question) and "lead" (one sentence), which may use
+    the values {n_tokens}, {n_layers}, {n_heads}, {d_model}, {d_head} and {vocab_size}.
+    """
+    navigation.ensure_shell()
+    sel = selection.current()
+    say = Prose(name, sel.lang)
+    lm = loading.model(sel.model)
+    run = loading.trace(sel)
+    facts = {f: getattr(lm.config, f) for f in ("n_layers", "n_heads", "d_model", "d_head", "vocab_size")}
+    facts["n_tokens"] = len(run.tokens)
+    with st.container(key="opening", gap="small"):
+        st.title(say("title", **facts), anchor=False)
+        st.markdown(say("lead", **facts))
+        for sentence in _remarks(sel, lm, say):
+            st.html(f'<p class="atlas-remark" role="status">{sentence}</p>')
+    return Page(name, sel, lm, run, say, palette.current())
+
+
+def place(run: Trace, sel: Selection) -> Place:
+    """The cell that a figure of attention opens on."""
+    if sel.layer is None and sel.head is None:
+        best = _most_interesting(run)
+    else:
+        best = Place(sel.layer or 0, sel.head or 0, -1, -1)
+    if sel.query is None and sel.key is None and best.query >= 0:
+        return best
+    cell = strongest_cell(run, best.layer, best.head, sel.query)
+    return cell if sel.key is None else cell._replace(key=sel.key)
+
+
+@st.cache_data(show_spinner=False, max_entries=512, hash_funcs={Trace: lambda run: run.id})
+def _most_interesting(run: Trace) -> Place:
+    return most_interesting(run)
+
+
+def _remarks(sel: Selection, lm: LanguageModel, say: Prose) -> list[str]:
+    """What the reader should know about this view, as HTML sentences."""
+    said = [say.html(section, **values) for section, values in notices.pending()]
+    if sel.ids is not None:
+        return said
+    excerpt = limits.excerpt(lm, sel.text)
+    if excerpt.empty:
+        said.append(say.html("text_empty", token=lm.tokenizer.labels(excerpt.ids)[0]))
+    elif not sel.text.strip():
+        said.append(say.html("text_blank", n=excerpt.n_tokens))
+    if excerpt.characters_cut:
+        said.append(say.html("text_many_characters", n=len(sel.text), limit=limits.MAX_CHARACTERS))
+    if excerpt.tokens_cut:
+        said.append(say.html("text_many_tokens", n=excerpt.n_tokens, limit=len(excerpt.ids)))
+    if len(sel.text) > limits.MAX_LINK_CHARACTERS:
+        said.append(say.html("text_not_in_link", limit=limits.MAX_LINK_CHARACTERS))
+    return said

@@ -1,0 +1,21 @@
+"""Which pages there are, in the order of the data's own way through the model: the navigation is the story."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading of the navigation. `name` is its section in common.md, `pages` are module names in pages/."""
+
+    name: str
+    pages: tuple[str, ...]
+
+
+SITEMAP = (
+    Section("section_input", ("overview",)),
+    Section("section_attention", ("attention", "heads")),
+    Section("section_output", ("next_token", "generation")),
+)
+
+PAGES = tuple(name for section in SITEMAP for name in section.pages)
+START = PAGES[0]
