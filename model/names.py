@@ -79,8 +79,8 @@ def hook_table(config: TransformerConfig) -> dict[str, HookName]:
 def _stack(config: TransformerConfig, prefix: str, n_layers: int, cross: bool) -> list[HookName]:
     absolute = config.positions in ("learned", "sinusoidal")
     table = [HookName(prefix + n.name, n.shape, n.meaning) for n in _TOP[: 2 if absolute else 1]]
-    if config.embedding_norm and not prefix:
-        table += _under("embed_norm", _NORM)
+    if config.embedding_norm:
+        table += _under(f"{prefix}embed_norm", _NORM)
     for i in range(n_layers):
         at = f"{prefix}blocks.{i}"
         block = {n.name.rsplit(".", 1)[-1]: n for n in _under(at, _BLOCK)}

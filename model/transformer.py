@@ -35,6 +35,7 @@ class Transformer(nn.Module):
         self.pos_embed = PositionEmbedding(config) if absolute else None
         self.embed_norm = Normalization(config, "embed_norm") if config.embedding_norm else None
         self.encoder_pos_embed = PositionEmbedding(config) if absolute and two else None
+        self.encoder_embed_norm = Normalization(config, "encoder.embed_norm") if config.embedding_norm and two else None
         self.encoder_blocks = nn.ModuleList(
             Block(config, f"encoder.blocks.{i}", i) for i in range(config.n_encoder_layers)
         )
@@ -113,7 +114,7 @@ class Transformer(nn.Module):
         )
         if passes is not None:
             passes.append(run)
-        x = self._embed(ids, positions, self.pos_embed, self.hook_embed, self.hook_pos_embed)
+        x = self._embed(ids, positions, self.pos_embed, self.embed_norm, self.hook_embed, self.hook_pos_embed)
         for block in self.blocks:
             x = block(x, run)
         if cache is not None and plan is not None:
@@ -130,15 +131,20 @@ class Transformer(nn.Module):
         positions = _positions(ids, mask)
         visible = self._visible(positions, mask, MaskRule(causal=False))
         run = Pass(visible, rotation=self._rotation(positions))
-        x = self._embed(
-            ids, positions, self.encoder_pos_embed, self.encoder_hook_embed, self.encoder_hook_pos_embed
-        )
+        hooks = self.encoder_hook_embed, self.encoder_hook_pos_embed
+        x = self._embed(ids, positions, self.encoder_pos_embed, self.encoder_embed_norm, *hooks)
         for block in self.encoder_blocks:
             x = block(x, run)
         return x if self.encoder_ln_final is None else self.encoder_ln_final(x)
 
     def _embed(
-        self, ids: Tensor, positions: Tensor, table: PositionEmbedding | None, hook: HookPoint, pos_hook: HookPoint
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        table: PositionEmbedding | None,
+        norm: Normalization | None,
+        hook: HookPoint,
+        pos_hook: HookPoint,
     ) -> Tensor:
         x = self.embed(ids)  # (B, T, d_model)
         if self.config.scale_embeddings:
@@ -146,7 +152,7 @@ class Transformer(nn.Module):
         x = hook(x)
         if table is not None:
             x = x + pos_hook(table(positions).to(x.dtype))
-        return x if self.embed_norm is None else self.embed_norm(x)
+        return x if norm is None else norm(x)
 
     def _unembed(self, x: Tensor) -> Tensor:
         out: Tensor = nn.functional.linear(x, self.embed.weight) if self.unembed is None else self.unembed(x)
