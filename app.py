@@ -9,7 +9,7 @@ from pages.kit.prose import Prose
 
 st.set_page_config(page_title="Transformer Atlas", page_icon="◐", layout="wide")
 st.html(Path(__file__).parent / "pages" / "kit" / "style.css")
-with errors.guarded(Prose("common"), "start_failed"):
+with navigation.shell(), errors.guarded(Prose("common"), "start_failed"):
     sel = selection.sync()
     known = navigation.pages(sel.lang)
     chosen = navigation.register(known)

@@ -1,5 +1,8 @@
 """The pages as Streamlit knows them, and the links between them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
@@ -20,19 +23,28 @@ def pages(lang: str) -> dict[str, StreamlitPage]:
 
 def register(known: dict[str, StreamlitPage]) -> StreamlitPage:
     """Tell Streamlit the pages and return the one that the address names. Draws nothing."""
-    chosen = st.navigation(list(known.values()), position="hidden")
+    return st.navigation(list(known.values()), position="hidden")
+
+
+@contextmanager
+def shell() -> Iterator[None]:
+    """What runs inside has the shell around it."""
     st.session_state[_SHELL] = True
-    return chosen
+    try:
+        yield
+    finally:
+        del st.session_state[_SHELL]
 
 
 def ensure_shell() -> None:
-    """Give a page that Streamlit ran alone its shell.
+    """Give a page that Streamlit runs alone its shell.
 
-    The very first request of a fresh server can be for a page by its address; Streamlit then runs the page's file
-    without app.py: no navigation, no sidebar. Registering the pages and running again brings both.
+    Until `st.navigation` was called once in its process, Streamlit runs the files in pages/ by themselves: when the
+    very first request of a fresh server names a page, there is no navigation and no sidebar. Registering the pages
+    and running again brings both, and keeps the address.
     """
     if _SHELL not in st.session_state:
-        register(pages(selection.current().lang))
+        register(pages("en"))
         st.rerun()
 
 
