@@ -23,6 +23,7 @@ class Pass:
     plan: Plan | None = None
     source: Tensor | None = None  # the encoder's output (B, S, d_model), or None once the cache has its keys
     source_visible: Visible = field(default_factory=Visible)
+    source_kv: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # its keys and values, by layer
     kernels: dict[str, str] = field(default_factory=dict)  # layer name -> kernel, filled while listening
 
 
@@ -80,12 +81,9 @@ class Attention(nn.Module):
         return k, v
 
     def _source_kv(self, run: Pass) -> tuple[Tensor, Tensor]:
-        """The source's keys and values `(B, H_kv, S, D)`: computed once a text, then read from the cache."""
-        if run.cache is not None and self.layer in run.cache.cross:
-            return run.cache.cross[self.layer]
-        assert run.source is not None
-        k, v = self._project_kv(run.source)
-        k, v = k.transpose(1, 2), v.transpose(1, 2)
-        if run.cache is not None:
-            run.cache.cross[self.layer] = k, v
-        return k, v
+        """The source's keys and values `(B, H_kv, S, D)`: computed once a text, then kept with the cache."""
+        if self.layer not in run.source_kv:
+            assert run.source is not None
+            k, v = self._project_kv(run.source)
+            run.source_kv[self.layer] = k.transpose(1, 2), v.transpose(1, 2)
+        return run.source_kv[self.layer]

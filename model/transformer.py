@@ -90,20 +90,22 @@ class Transformer(nn.Module):
 
         Raises:
             CacheFullError: if `ids` do not fit into the cache (nothing was written).
-            ValueError: for a position that a learned table does not have, or a missing source.
+            ValueError: for a position that a learned table does not have, a missing source, or a cache made for
+                another number of rows.
         """
+        if cache is not None and cache.batch != ids.shape[0]:
+            raise ValueError(f"The cache was made for {cache.batch} rows and the ids have {ids.shape[0]}.")
         mask = None if attention_mask is None or bool(attention_mask.all()) else attention_mask.bool()
         plan = None if cache is None else cache.plan(ids.shape[1], mask)
         positions = plan.positions if plan else _positions(ids, mask)
         source = None
-        if self.config.kind == "encoder_decoder" and not (cache is not None and cache.cross):
+        known = cache is not None and bool(cache.cross)  # the source's keys and values, from an earlier pass
+        if known and cache is not None:
+            encoder_mask = cache.encoder_mask
+        elif self.config.kind == "encoder_decoder":
             if encoder_ids is None:
                 raise ValueError("An encoder-decoder needs encoder_ids, the text to read.")
             source = self.encode(encoder_ids, encoder_mask)
-            if cache is not None:
-                cache.encoder_mask = encoder_mask
-        if cache is not None and cache.cross:
-            encoder_mask = cache.encoder_mask
         run = Pass(
             visible=self._visible(positions, mask, rule or MaskRule(causal=self.config.causal), plan, cache),
             rotation=self._rotation(positions),
@@ -111,19 +113,22 @@ class Transformer(nn.Module):
             plan=plan,
             source=source,
             source_visible=Visible(mask=None if encoder_mask is None else encoder_mask.bool()[:, None, None]),
+            source_kv=dict(cache.cross) if cache is not None else {},
         )
         if passes is not None:
             passes.append(run)
         x = self._embed(ids, positions, self.pos_embed, self.embed_norm, self.hook_embed, self.hook_pos_embed)
         for block in self.blocks:
             x = block(x, run)
-        if cache is not None and plan is not None:
-            cache.commit(plan)
         if last_only:
             x = _last_token(x, mask)
         if self.ln_final is not None:
             x = self.ln_final(x)
-        return self.hook_logits(self._unembed(x))
+        logits = self.hook_logits(self._unembed(x))
+        if cache is not None and plan is not None:  # last, so that a pass that failed can be repeated
+            cache.commit(plan)
+            cache.cross, cache.encoder_mask = run.source_kv, encoder_mask
+        return logits
 
     def encode(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """The encoder's output `(B, S, d_model)` for source ids `(B, S)`."""
@@ -176,13 +181,15 @@ class Transformer(nn.Module):
         bias = None
         if self.config.positions == "alibi":
             bias = alibi_bias(positions, keys, alibi_slopes(self.config.n_heads, positions.device))
+        narrower = rule.window is not None  # than what the cache hands out
         if cache is not None and cache.window is not None:
-            rule = replace(rule, window=cache.window)
+            narrower = rule.window is not None and rule.window < cache.window
+            rule = rule if narrower else replace(rule, window=cache.window)
         if plan.plain if plan else mask is None:
             if rule == MaskRule(causal=False):
                 return Visible(bias=bias)
-            if positions.shape[1] == 1 and plan is not None:  # it reads all slots that the cache hands out
-                return Visible(bias=bias)
+            if positions.shape[1] == 1 and plan is not None and not narrower:
+                return Visible(bias=bias)  # the last token reads all slots that the cache hands out
             if rule == MaskRule(causal=True) and keys.shape[1] == positions.shape[1]:
                 return Visible(causal=True, bias=bias)
         valid = plan.key_valid if plan else mask
