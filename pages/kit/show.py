@@ -68,6 +68,9 @@ def figure(
         on_select=on_select if on_select is not None else "ignore",
         selection_mode="points",
     )
+    if on_select is not None:
+        with st.container(key=f"{key}-touch"):
+            st.html(_TOUCH, unsafe_allow_javascript=True)
     if caption:
         st.html(caption)
 
@@ -122,6 +125,7 @@ def _frame(key: str, meta: dict[str, Any]) -> str:
     name = ".st-key-" + re.sub(r"[^a-zA-Z0-9_-]", "-", key.strip())
     # Where nothing can hover, plotly shows its button for good, and on a small figure it lies on the data.
     rules = f"@media(hover:none){{{name} .modebar-container{{display:none}}}}"
+    rules += f"{name}-touch{{display:none}}"
     if "aspect" in meta:
         rules += f"{name} [data-testid=stFullScreenFrame]{{height:auto;aspect-ratio:{meta['aspect']:.4f}}}"
         rules += f"{name}{{height:auto;flex:none}}"
@@ -132,6 +136,19 @@ def _frame(key: str, meta: dict[str, Any]) -> str:
     return rules
 
 
+# A tap makes plotly select the point that was hovered last, which on a touch screen is the one of the tap before.
+# Telling it where the finger came down, before it handles the tap itself, makes that the right one.
+_TOUCH = """<script>
+if (!window.atlasTouch) {
+  window.atlasTouch = true;
+  document.addEventListener("touchstart", (event) => {
+    const finger = event.touches[0];
+    if (!finger || !event.target.closest?.(".js-plotly-plot")) return;
+    const place = { bubbles: true, clientX: finger.clientX, clientY: finger.clientY };
+    event.target.dispatchEvent(new MouseEvent("mousemove", place));
+  }, { capture: true, passive: true });
+}
+</script>"""
 _LINE = (
     "display:flex;flex-wrap:wrap;align-items:center;gap:4px 14px;color:{muted};font-size:13px;line-height:1.45;"
     "font-variant-numeric:tabular-nums"

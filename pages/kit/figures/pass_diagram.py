@@ -1,7 +1,7 @@
 """The whole forward pass as one picture: parts on a residual stream, with branches that leave it and add back.
 
 HTML and CSS instead of a chart: text stays text, every part is a link, and the picture turns from a row into a
-column where it has less than 880 pixels, measured on its own container.
+column where its container is too narrow for it. How narrow that is follows from the texts, so it is estimated here.
 """
 
 import html
@@ -66,10 +66,30 @@ def pass_diagram(streams: Sequence[Stream], palette: Palette, *, description: st
     description: what a screen reader announces. stream_word: written on the line inside a block.
     """
     body = "".join(_stream(stream, stream_word) for stream in streams)
+    full = max((_width(stream, 7.7, 7.25, compact=False) for stream in streams), default=0)
+    compact = max((_width(stream, 7.2, 6.95, compact=True) for stream in streams), default=0)
     return (
-        f"<style>{_css(palette)}</style>"
+        f"<style>{_css(palette, full, compact)}</style>"
         f'<div class="atlas-pass" role="group" aria-label="{_text(description)}">{body}</div>'
     )
+
+
+def _width(stream: Stream, name: float, number: float, *, compact: bool) -> int:
+    """Pixels that `stream` needs as a row; `name`, `number`: the width of a character of each kind of text."""
+
+    def card(part: Part) -> float:
+        numbers = () if compact and part.small else (part.shape, part.time, part.size)
+        cells = max((style.columns(text) for text in numbers), default=0)
+        return max(style.columns(part.name) * name, cells * number) + (14 if compact else 18)
+
+    total = 8.0
+    for item in stream.items:
+        total += 18
+        if isinstance(item, Block):
+            total += 22 + sum(52 + sum(card(part) + 8 for part in branch.parts) for branch in item.branches)
+        else:
+            total += card(item)
+    return round(total)
 
 
 def _stream(stream: Stream, stream_word: str) -> str:
@@ -120,7 +140,7 @@ def _text(text: str) -> str:
     return html.escape(style.visible(text), quote=True)
 
 
-def _css(palette: Palette) -> str:
+def _css(palette: Palette, full: int, compact: int) -> str:
     stream = style.mix(palette.paper, palette.accent, 0.42)
     path = style.mix(palette.paper, palette.accent, 0.42)
     sheet = style.mix(palette.line, palette.paper, 0.3)
@@ -174,7 +194,7 @@ font-size:12px;white-space:nowrap}}
 color:{palette.muted};font-size:12px;white-space:nowrap}}
 .atlas-pass .foot b{{color:{palette.accent};font-size:19px;font-weight:700}}
 .atlas-pass .word{{margin-left:auto}}
-@container (max-width: 1060px){{
+@container (max-width: {full}px){{
 .atlas-pass .shape,.atlas-pass .time,.atlas-pass .size{{font-size:11.5px}}
 .atlas-pass .name{{font-size:13px}}
 .atlas-pass .card{{padding-left:6px;padding-right:6px}}
@@ -182,7 +202,7 @@ color:{palette.muted};font-size:12px;white-space:nowrap}}
 .atlas-pass .small,.atlas-pass .cards .small{{min-height:44px;align-self:center;padding-bottom:8px}}
 .atlas-pass .part .small{{margin-bottom:calc(var(--line) - 22px)}}
 }}
-@container (max-width: 880px){{
+@container (max-width: {compact}px){{
 .atlas-pass .flow{{flex-direction:column;align-items:stretch;gap:18px;padding:0 9px 10px 0;max-width:560px}}
 .atlas-pass .shape,.atlas-pass .time,.atlas-pass .size{{font-size:12px}}
 .atlas-pass .small .shape,.atlas-pass .small .time,.atlas-pass .small .size{{display:inline}}
