@@ -121,10 +121,8 @@ class KVCache:
             self._quantised: list[_Quantised] = []
         else:
             self._dense = []
-            sample = quantise(torch.zeros(shape[:-2] + (1, shape[-1]), device=device), bits)
-            self._quantised = [
-                _Quantised(*(part.repeat_interleave(room, dim=-2) for part in sample)) for _ in "kv"
-            ]
+            sample = quantise(torch.zeros((*shape[:-2], 1, shape[-1]), device=device), bits)
+            self._quantised = [_Quantised(*(part.repeat_interleave(room, dim=-2) for part in sample)) for _ in "kv"]
 
     @property
     def nbytes(self) -> int:
@@ -205,9 +203,11 @@ class KVCache:
         used = self._valid & (slots < self.length)
         # Real tokens by age, padding before them: the last `keep` are the wanted ones, in order.
         order = torch.where(used, slots, slots - self.room).sort(-1).indices[:, self.room - keep :]
+        valid = used.gather(1, order)
         for t in self._storage():
             index = order[None, :, None, :, None].expand(*t.shape[:3], keep, t.shape[-1])
-            t[:, :, :, :keep] = t.gather(3, index)
+            # A row with fewer real tokens gets zeros: what was never written must not come into use.
+            t[:, :, :, :keep] = t.gather(3, index).masked_fill(~valid[None, :, None, :, None], 0)
         self._positions[:, :keep] = self._positions.gather(1, order)
-        self._valid[:, :keep] = used.gather(1, order)
+        self._valid[:, :keep] = valid
         self.length = keep
