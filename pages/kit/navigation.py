@@ -21,9 +21,10 @@ def pages(lang: str) -> dict[str, StreamlitPage]:
     }
 
 
-def register(known: dict[str, StreamlitPage]) -> StreamlitPage:
-    """Tell Streamlit the pages and return the one that the address names. Draws nothing."""
-    return st.navigation(list(known.values()), position="hidden")
+def register(known: dict[str, StreamlitPage]) -> tuple[str, StreamlitPage]:
+    """Tell Streamlit the pages; return the one that the address names, with its name. Draws nothing."""
+    chosen = st.navigation(list(known.values()), position="hidden")
+    return next((name, page) for name, page in known.items() if page.url_path == chosen.url_path)
 
 
 @contextmanager
@@ -48,15 +49,16 @@ def ensure_shell() -> None:
         st.rerun()
 
 
-def links(known: dict[str, StreamlitPage], lang: str) -> None:
-    """The navigation: one link a page, under the headings of its section. Links carry the selection."""
+def links(known: dict[str, StreamlitPage], current: str, lang: str) -> None:
+    """The navigation: one link a page, under the heading of its section. Links carry the selection."""
     say = Prose("common", lang)
     address = selection.to_parameters(selection.current())
     with st.container(key="navigation", gap=None):
         for section in SITEMAP:
-            st.html(f'<h2 class="atlas-section">{say.html(section.name)}</h2>')
+            st.html(f'<p class="atlas-section">{say.html(section.name)}</p>')
             for name in section.pages:
-                st.page_link(known[name], label=escape(known[name].title), query_params=address)
+                with st.container(key="current_page" if name == current else f"page_{name}"):
+                    st.page_link(known[name], label=escape(known[name].title), query_params=address, width="stretch")
 
 
 def onward(known: dict[str, StreamlitPage], name: str, lang: str) -> None:

@@ -5,30 +5,35 @@ from streamlit.navigation.page import StreamlitPage
 
 from model.zoo.catalog import CATALOG
 from pages.kit import limits, loading, navigation, selection
-from pages.kit.prose import LANGUAGES, Prose, escape
+from pages.kit.prose import LANGUAGES, Prose
 
 EXAMPLES = ("english", "chinese", "code", "pattern")
 
 
-def draw(known: dict[str, StreamlitPage]) -> None:
-    """Draw it, from the selection."""
+def draw(known: dict[str, StreamlitPage], current: str) -> None:
+    """Draw it, from the selection; `current` is the name of the page that is open."""
     sel = selection.current()
     say = Prose("common", sel.lang)
     with st.sidebar:
         st.html(f'<p class="atlas-brand"><span aria-hidden="true">◐</span> {say.html("brand")}</p>')
         _model(sel.model, say)
         _text(sel, say)
-        _below_text(sel, say)
-        navigation.links(known, sel.lang)
+        navigation.links(known, current, sel.lang)
+
+
+def _show(key: str, value: object) -> None:
+    """Make the widget `key` show the selection's value."""
+    if st.session_state.get(key) != value:
+        st.session_state[key] = value
 
 
 def _model(name: str, say: Prose) -> None:
-    st.session_state["model"] = name
+    _show("model", name)
     st.selectbox(
         say.label("model"),
         list(CATALOG),
         key="model",
-        format_func=lambda one: escape(f"{one} · {_millions(one)} M"),
+        format_func=lambda one: f"{one} · {_millions(one)} M",
         on_change=lambda: selection.update(model=st.session_state["model"]),
     )
 
@@ -39,15 +44,48 @@ def _millions(name: str) -> str:
 
 
 def _text(sel: selection.Selection, say: Prose) -> None:
-    st.session_state["text"] = sel.text
+    _show("text", sel.text)
     st.text_area(
         say.label("text"),
         key="text",
         height="content",
         on_change=lambda: selection.update(text=st.session_state["text"]),
     )
+    with st.container(key="below_text", horizontal=True, vertical_alignment="center", gap="small"):
+        st.html(f'<p class="atlas-count">{_count(sel, say)}</p>')
+        _language(sel.lang, say)
+    if sel.ids is not None:
+        st.button(say.label("back_to_text"), key="back_to_text", on_click=lambda: selection.update(ids=None))
+    _examples(sel, say)
+
+
+def _count(sel: selection.Selection, say: Prose) -> str:
+    if sel.ids is not None:
+        return say.html("rewound", n=len(sel.ids))
+    excerpt = limits.excerpt(loading.model(sel.model), sel.text)
+    if excerpt.characters_cut:
+        return say.html("token_count_first", n=len(excerpt.ids))
+    if excerpt.tokens_cut:
+        return say.html("token_count_of", n=len(excerpt.ids), of=excerpt.n_tokens)
+    return say.html("token_count_one" if excerpt.n_tokens == 1 else "token_count", n=excerpt.n_tokens)
+
+
+def _language(lang: str, say: Prose) -> None:
+    _show("lang", lang)
+    st.segmented_control(
+        say.label("language"),
+        list(LANGUAGES),
+        key="lang",
+        format_func=LANGUAGES.__getitem__,
+        required=True,
+        label_visibility="collapsed",
+        on_change=lambda: selection.update(lang=st.session_state["lang"]),
+    )
+
+
+def _examples(sel: selection.Selection, say: Prose) -> None:
     texts = {name: say.plain(f"example_{name}_text") for name in EXAMPLES}
-    st.session_state["example"] = next((n for n, t in texts.items() if t == sel.text and sel.ids is None), None)
+    _show("example", next((name for name, text in texts.items() if text == sel.text and sel.ids is None), None))
 
     def choose() -> None:
         if name := st.session_state["example"]:
@@ -61,28 +99,3 @@ def _text(sel: selection.Selection, say: Prose) -> None:
         label_visibility="collapsed",
         on_change=choose,
     )
-
-
-def _below_text(sel: selection.Selection, say: Prose) -> None:
-    lm = loading.model(sel.model)
-    if sel.ids is not None:
-        st.html(f'<p class="atlas-count">{say.html("rewound", n=len(sel.ids))}</p>')
-        st.button(say.label("back_to_text"), key="back_to_text", on_click=lambda: selection.update(ids=None))
-    with st.container(key="below_text", horizontal=True, vertical_alignment="center", gap="small"):
-        excerpt = limits.excerpt(lm, sel.text)
-        if sel.ids is not None:
-            pass
-        elif excerpt.tokens_cut or excerpt.characters_cut:
-            st.html(f'<p class="atlas-count">{say.html("token_count_cut", n=len(excerpt.ids), of=excerpt.n_tokens)}</p>')
-        else:
-            st.html(f'<p class="atlas-count">{say.html("token_count", n=excerpt.n_tokens)}</p>')
-        st.session_state["lang"] = sel.lang
-        st.segmented_control(
-            say.label("language"),
-            list(LANGUAGES),
-            key="lang",
-            format_func=LANGUAGES.__getitem__,
-            required=True,
-            label_visibility="collapsed",
-            on_change=lambda: selection.update(lang=st.session_state["lang"]),
-        )
