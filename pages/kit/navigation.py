@@ -16,9 +16,7 @@ _SHELL = "atlas_shell"
 def pages(lang: str) -> dict[str, StreamlitPage]:
     """Every page by name, titled in a language."""
     say = Prose("common", lang)
-    return {
-        name: st.Page(f"pages/{name}.py", title=say.plain(f"page_{name}"), default=name == START) for name in PAGES
-    }
+    return {name: st.Page(f"pages/{name}.py", title=say.plain(f"page_{name}"), default=name == START) for name in PAGES}
 
 
 def register(known: dict[str, StreamlitPage]) -> tuple[str, StreamlitPage]:

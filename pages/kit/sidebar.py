@@ -5,6 +5,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from model.zoo.catalog import CATALOG
 from pages.kit import limits, loading, navigation, selection
+from pages.kit.controls import show
 from pages.kit.prose import LANGUAGES, Prose
 
 EXAMPLES = ("english", "chinese", "code", "pattern")
@@ -21,14 +22,8 @@ def draw(known: dict[str, StreamlitPage], current: str) -> None:
         navigation.links(known, current, sel.lang)
 
 
-def _show(key: str, value: object) -> None:
-    """Make the widget `key` show the selection's value."""
-    if st.session_state.get(key) != value:
-        st.session_state[key] = value
-
-
 def _model(name: str, say: Prose) -> None:
-    _show("model", name)
+    show("model", name)
     st.selectbox(
         say.label("model"),
         list(CATALOG),
@@ -44,7 +39,7 @@ def _millions(name: str) -> str:
 
 
 def _text(sel: selection.Selection, say: Prose) -> None:
-    _show("text", sel.text)
+    show("text", sel.text)
     st.text_area(
         say.label("text"),
         key="text",
@@ -71,7 +66,7 @@ def _count(sel: selection.Selection, say: Prose) -> str:
 
 
 def _language(lang: str, say: Prose) -> None:
-    _show("lang", lang)
+    show("lang", lang)
     st.segmented_control(
         say.label("language"),
         list(LANGUAGES),
@@ -85,7 +80,7 @@ def _language(lang: str, say: Prose) -> None:
 
 def _examples(sel: selection.Selection, say: Prose) -> None:
     texts = {name: say.plain(f"example_{name}_text") for name in EXAMPLES}
-    _show("example", next((name for name, text in texts.items() if text == sel.text and sel.ids is None), None))
+    show("example", next((name for name, text in texts.items() if text == sel.text and sel.ids is None), None))
 
     def choose() -> None:
         if name := st.session_state["example"]:
