@@ -49,11 +49,11 @@ def sampling_controls(page: Page) -> None:
         _options(page, "top_k", _TOP_K, off=0, idle=greedy)
         _slider(page, "top_p", 0.01, 1.0, off=1.0, idle=greedy or single)
         _slider(page, "min_p", 0.01, 0.5, off=0.0, idle=greedy or single)
-        _slider(page, "penalty", 0.05, 2.0, low=1.0, off=1.0)
+        _slider(page, "penalty", 0.05, 2.0, low=1.0, off=1.0, width=160)
         show("choose_seed", sel.seed)
         low, high = map(int, RANGES["seed"])
         st.number_input(
-            say.label("seed"), low, high, key="choose_seed", width=150, disabled=greedy, on_change=_choose("seed")
+            say.label("seed"), low, high, key="choose_seed", width=115, disabled=greedy, on_change=_choose("seed")
         )
         st.button(
             say.label("draw_again"),
@@ -74,7 +74,15 @@ def _label(page: Page, name: str, is_off: bool) -> str:
 
 
 def _slider(
-    page: Page, name: str, step: float, high: float, *, low: float = 0.0, off: float | None = None, idle: bool = False
+    page: Page,
+    name: str,
+    step: float,
+    high: float,
+    *,
+    low: float = 0.0,
+    off: float | None = None,
+    idle: bool = False,
+    width: int = 135,
 ) -> None:
     value, key = float(getattr(page.sel, name)), f"choose_{name}"
     show(key, value)
@@ -85,7 +93,7 @@ def _slider(
         key=key,
         step=step,
         format="%.2f",
-        width=170,
+        width=width,
         disabled=idle,
         on_change=_choose(name),
     )
@@ -99,7 +107,7 @@ def _options(page: Page, name: str, options: tuple[int, ...], *, off: int, idle:
         sorted({*options, value}),
         key=key,
         format_func=lambda n: page.say.label("off") if n == off else f"{n:,}",
-        width=170,
+        width=135,
         disabled=idle,
         on_change=_choose(name),
     )
