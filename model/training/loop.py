@@ -48,8 +48,8 @@ class Settings:
     muon: bool = True
     muon_lr: float = 0.02
     adamw_lr: float = 0.003
-    weight_decay: float = 0.01
-    dropout: float = 0.0
+    weight_decay: float = 0.1
+    dropout: float = 0.1
     clip: float = 1.0
     precision: str = "bf16"
     schedule: Schedule = field(default_factory=Schedule)

@@ -24,7 +24,7 @@ from model.training.data import Codec, Corpus, Mixture, Stream, TokenFile, token
 from model.training.evaluate import Score
 from model.training.loop import Run, Settings
 from model.training.schedule import Schedule
-from model.training.storyteller import PROMPTS, STORYTELLER, evaluate, held_out, mix, separator_of
+from model.training.storyteller import CORPORA, PROMPTS, STORYTELLER, evaluate, held_out, mix, separator_of
 from model.transformer import Transformer
 from model.zoo.catalog import CATALOG
 from model.zoo.readers import load_checkpoint, save_checkpoint
@@ -47,40 +47,43 @@ def _parser() -> argparse.ArgumentParser:
     train = commands.add_parser(
         "storyteller",
         help="English stories and Chinese, 6.5 M parameters",
-        description="The defaults are the recipe from random weights. With --init a trained model goes on: fresh "
-        "optimizers, the learning rates warmed up again and brought to 0. In several processes: "
-        "torchrun --nproc-per-node N -m model train storyteller …",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="The defaults are the recipe from random weights. With --init a trained model goes on, with fresh "
+        "optimizers and the learning rates warmed up again; for that choose lower peaks and --schedule linear. "
+        "In several processes: torchrun --nproc-per-node N -m model train storyteller …",
     )
     train.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
-    train.add_argument("--out", type=Path, required=True, help="folder for tokens, checkpoint, metrics, weights")
-    train.add_argument("--init", type=Path, help="checkpoint folder to start from instead of random weights")
-    train.add_argument("--tokenizer", type=Path, help="folder with tokenizer.json (of --init, or the bundled one)")
+    train.add_argument("--out", type=Path, required=True, help="folder for tokens, checkpoint, metrics and weights")
+    train.add_argument("--init", type=Path, help="model folder to start from instead of random weights")
+    train.add_argument("--tokenizer", type=Path, help="folder with tokenizer.json; default: of --init, or the bundled")
     train.add_argument("--resume", action="store_true", help="continue the run in --out")
     length = train.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=int, help="plan the run in steps (repeatable bit for bit)")
-    length.add_argument("--minutes", type=float, help="plan the run in running time (90, if nothing is given)")
+    length.add_argument("--steps", type=int, help="plan the run in steps: repeatable bit for bit")
+    length.add_argument("--minutes", type=float, help="plan the run in running time; default: 90")
     length.add_argument("--until", help="plan the run to end at this local time, HH:MM")
-    train.add_argument("--mix", default="", help="other shares of the tokens: stories=0.5,children=0.1,…")
-    s = Settings(steps=1)
-    train.add_argument("--seed", type=int, default=s.seed)
+    shares = ", ".join(f"{c.name}={c.weight}" for c in CORPORA)
+    train.add_argument("--mix", default="", help=f"shares of the tokens; default: {shares}")
     train.add_argument("--optimizer", choices=("muon", "adamw"), default="muon", help="for the blocks' matrices")
-    train.add_argument("--muon-lr", type=float, default=s.muon_lr)
-    train.add_argument("--adamw-lr", type=float, default=s.adamw_lr)
-    train.add_argument("--weight-decay", type=float, default=s.weight_decay)
-    train.add_argument("--dropout", type=float, default=s.dropout)
-    train.add_argument("--schedule", choices=("wsd", "linear", "cosine"), default=s.schedule.shape)
-    train.add_argument("--warmup", type=int, default=s.schedule.warmup, help="steps")
-    train.add_argument("--hold", type=float, default=s.schedule.hold, help="wsd: fraction of the run at the peak")
-    train.add_argument("--batch-tokens", type=int, default=s.batch_tokens, help="tokens a step, all processes")
-    train.add_argument("--micro-tokens", type=int, default=s.micro_tokens, help="tokens at once in a process")
+    train.add_argument("--schedule", choices=("wsd", "linear", "cosine"), default="wsd")
+    s = Settings(steps=1)
+    for name, value, text in (
+        ("--seed", s.seed, "of the weights, the order of the text and the dropout"),
+        ("--muon-lr", s.muon_lr, "Muon's peak learning rate"),
+        ("--adamw-lr", s.adamw_lr, "AdamW's peak learning rate"),
+        ("--weight-decay", s.weight_decay, "of the blocks' matrices"),
+        ("--dropout", s.dropout, "fraction dropped from the embeddings and from what each layer adds"),
+        ("--warmup", s.schedule.warmup, "steps until the learning rates are at their peak"),
+        ("--hold", s.schedule.hold, "wsd: fraction of the run at the peak"),
+        ("--batch-tokens", s.batch_tokens, "tokens a step, over all processes"),
+        ("--micro-tokens", s.micro_tokens, "tokens at once in a process"),
+        ("--checkpoint-minutes", 5.0, "between checkpoints"),
+        ("--evaluate-minutes", 15.0, "between measurements on held-out text"),
+        ("--log-seconds", 15.0, "between lines of progress"),
+    ):
+        train.add_argument(name, type=type(value), default=value, help=f"{text}; default: {value}")
     train.add_argument("--precision", choices=("bf16", "fp32"), default=s.precision, help="bf16 is autocast")
     train.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
     train.add_argument("--threads", type=int, help="CPU threads of a process")
     train.add_argument("--compile", action="store_true", help="torch.compile")
-    train.add_argument("--checkpoint-minutes", type=float, default=5.0)
-    train.add_argument("--evaluate-minutes", type=float, default=15.0)
-    train.add_argument("--log-seconds", type=float, default=15.0)
     train.set_defaults(run=_train)
 
     measure = commands.add_parser("evaluate", help="bits per character on held-out text")
@@ -161,7 +164,7 @@ def _run(args: argparse.Namespace, device: torch.device) -> int:
             print("stopped; continue with --resume")
         return 130
     if chief:
-        _finish(args.out / "storyteller", transformer, tokenizer, source, texts, run, corpora)
+        _finish(args.out / "storyteller", transformer, tokenizer, source, texts, run, corpora, args.init is not None)
     return 0
 
 
@@ -173,6 +176,7 @@ def _finish(
     texts: dict[str, list[str]],
     run: Run,
     corpora: Sequence[Corpus],
+    continued: bool,
 ) -> None:
     """Write the weights, measure them as written, and let them speak."""
     save_checkpoint(folder, transformer)
@@ -182,6 +186,8 @@ def _finish(
     written = load_checkpoint(folder)  # bf16 rounding included
     scores = evaluate(written, tokenizer, texts, separator_of(written.config))
     card = {
+        "parameters": sum(p.numel() for p in written.parameters()),
+        "from_trained_weights": continued,
         "settings": asdict(run.settings),
         "progress": asdict(run.progress),
         "tokens": {c.name: n for c, n in zip(corpora, run.mixture.positions, strict=True)},
