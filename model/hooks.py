@@ -28,14 +28,19 @@ class Listeners:
     def apply(self, name: str, value: Tensor) -> Tensor:
         """`value` after this context's edits of `name`, shown to every observer."""
         for edit_ in self.edits.get(name, ()):
+            # A copy, because edits in place are customary and the stream that enters a block is the very tensor
+            # that has left the one before.
+            value = value.clone()
             edited = edit_(value, name)
             if edited is None:
                 continue
+            if not isinstance(edited, Tensor):
+                raise ValueError(f"The edit of {name} returned a {type(edited).__name__}; it must return a tensor.")
             if edited.shape != value.shape:
                 raise ValueError(
                     f"The edit of {name} returned shape {tuple(edited.shape)}; it must keep {tuple(value.shape)}."
                 )
-            value = edited
+            value = edited.to(value)
         for observer in self.observers:
             observer(name, value)
         return value
@@ -98,11 +103,12 @@ def observe(observer: Observer) -> Iterator[None]:
 def edit(edits: Mapping[str, Edit]) -> Iterator[None]:
     """Replace what passes through the named hook points in this context.
 
-    `edits` maps a hook name to `fn(tensor, name)`, which returns a tensor of the same shape, or None to leave
-    it as it is. Nested edits of the same name run from the outermost to the innermost.
+    `edits` maps a hook name to `fn(tensor, name)`, which returns a tensor of the same shape (brought to the
+    activation's dtype and device), or None if it changed the tensor in place or wants nothing changed. Nested
+    edits of the same name run from the outermost to the innermost.
 
     Raises:
-        ValueError: at the hook point, if an edit changes the shape.
+        ValueError: at the hook point, if an edit changes the shape or returns something else.
     """
     now = _LISTENERS.get() or Listeners()
     merged = dict(now.edits)

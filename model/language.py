@@ -107,7 +107,7 @@ class LanguageModel:
         """Change activations by hook name while the `with` lasts, in the calling context alone.
 
         `edits` maps a hook name to `fn(tensor, name)`; the tensor has its batch axis, and the function returns
-        one of the same shape, or None to leave it.
+        one of the same shape, or None if it changed it in place or wants nothing changed.
 
         Raises:
             ValueError: for a name that this model does not have, or one that cannot be edited.
