@@ -9,7 +9,7 @@ import pytest
 
 from pages.kit import figures
 from pages.kit.figures.heads_overview import _outlines
-from pages.kit.figures.tiles import EMPTY, TOP_LEVEL
+from pages.kit.figures.tiles import EMPTY, FIRST_LEVEL, TOP_LEVEL
 from pages.kit.palette import LIGHT
 from tests.pages.reading import array, patterns
 
@@ -25,14 +25,17 @@ def test_every_tile_shows_its_pattern(layers: int, heads: int) -> None:
     canvas, points = tiles_of(fig), next(trace for trace in fig.data if trace.name == "heads")
     assert canvas.dtype == np.uint8
     assert len(points.customdata) == layers * heads
+    heatmap = fig.data[0]
+    middles = [(array(edges)[1:] + array(edges)[:-1]) / 2 for edges in (heatmap.x, heatmap.y)]
     for (layer, head), x, y in zip(points.customdata, points.x, points.y, strict=True):
-        left, top = round(x - 11.5), round(y - 11.5)
-        tile = canvas[top : top + 24, left : left + 24]
-        np.testing.assert_allclose(
-            tile[~hidden] / TOP_LEVEL, weights[layer, head][~hidden], atol=0.5 / TOP_LEVEL + 1e-6
-        )
+        across, down = (np.flatnonzero(np.abs(m - at) < 0.5) for m, at in zip(middles, (x, y), strict=True))
+        assert len(across) == len(down) == 24
+        tile = canvas[np.ix_(down, across)]
+        shown = (tile[~hidden] - FIRST_LEVEL) / (TOP_LEVEL - FIRST_LEVEL)
+        np.testing.assert_allclose(shown, weights[layer, head][~hidden], atol=0.502 / (TOP_LEVEL - FIRST_LEVEL))
         assert np.all(tile[hidden] == EMPTY)
         assert f"{layer} · " in points.hovertext[points.customdata.index([layer, head])]
+    assert np.count_nonzero(canvas) == layers * heads * (~hidden).sum(), "nothing is drawn between the tiles"
 
 
 def test_scale_starts_at_zero_and_is_shared() -> None:
@@ -40,11 +43,15 @@ def test_scale_starts_at_zero_and_is_shared() -> None:
     weights[1, 1, 2, 2] = 1.0
     fig = figures.heads_overview(figures.tile_patterns(weights), LIGHT)
     trace = fig.data[0]
-    assert (trace.zmin, trace.zmax) == (0, EMPTY)
-    scale = trace.colorscale
-    assert (scale[0][0], scale[0][1]) == (0, LIGHT.sequential[0])
-    assert [colour for _, colour in scale][:4] == list(LIGHT.sequential)
-    assert (tiles_of(fig) == TOP_LEVEL).sum() == 36, "one cell of 4 × 4, drawn as 6 × 6 of 24 × 24"
+    assert (trace.zmin, trace.zmax) == (EMPTY, TOP_LEVEL)
+    place, colour = trace.colorscale[3]
+    assert (place, colour) == (pytest.approx(FIRST_LEVEL / TOP_LEVEL), LIGHT.sequential[0])
+    assert trace.colorscale[2][0] < place, "no rounding may make a 0 look masked"
+    assert [colour for _, colour in trace.colorscale][3:] == list(LIGHT.sequential)
+    canvas = tiles_of(fig)
+    assert canvas.shape == (9, 9)
+    assert canvas[7, 7] == TOP_LEVEL
+    assert np.count_nonzero(canvas == FIRST_LEVEL) == 63
 
 
 def test_masked_differs_from_zero() -> None:
@@ -54,7 +61,7 @@ def test_masked_differs_from_zero() -> None:
     assert [trace.name for trace in masked.data].count("masked") == 1
     assert next(trace for trace in masked.data if trace.name == "masked").fillpattern.shape == "/"
     assert "masked" not in [trace.name for trace in open_.data]
-    assert not np.any(figures.tile_patterns(weights).levels)
+    assert np.all(figures.tile_patterns(weights).levels == FIRST_LEVEL)
 
 
 @pytest.mark.parametrize("kind", ["causal", "window", "padding", "prefix", "scattered", "none", "all"])
@@ -96,7 +103,7 @@ def test_pooling_keeps_the_strongest_cell_and_says_so() -> None:
 def test_log_scale_lifts_small_weights() -> None:
     weights = np.array([[[[1e-5, 1e-4], [1e-2, 1.0]]]])
     levels = figures.tile_patterns(weights, scale="log", floor=1e-4).levels[0, 0]
-    np.testing.assert_array_equal(levels, [[0, 0], [TOP_LEVEL // 2, TOP_LEVEL]])
+    np.testing.assert_array_equal(levels, [[FIRST_LEVEL, FIRST_LEVEL], [128, TOP_LEVEL]])
 
 
 def test_cross_attention_tiles_may_be_oblong() -> None:

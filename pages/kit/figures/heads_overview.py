@@ -11,10 +11,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from pages.kit.figures import style
-from pages.kit.figures.tiles import EMPTY, TOP_LEVEL, Tiles
+from pages.kit.figures.tiles import EMPTY, FIRST_LEVEL, TOP_LEVEL, Tiles
 from pages.kit.palette import Palette
 
-_MIN_SIDE = 24
+_GAP = 0.09
 # Pixels: margins, and the side of a tile at its largest, at its smallest (below it the figure scrolls), and of
 # the whole figure's height.
 _LEFT, _TOP, _EDGE = 34, 38, 6
@@ -39,25 +39,26 @@ def heads_overview(
     n_layers, n_heads = tiles.levels.shape[:2]
     sideways = n_layers > 1.5 * n_heads
     levels = tiles.levels.transpose(1, 0, 2, 3) if sideways else tiles.levels
-    repeat = max(1, math.ceil(_MIN_SIDE / max(levels.shape[2:])))
-    levels = levels.repeat(repeat, axis=2).repeat(repeat, axis=3)
-    rows, columns, height, width = levels.shape
-    gap = max(2, round(0.09 * max(height, width)))
-    step_y, step_x = height + gap, width + gap
-    canvas = np.full((rows * step_y - gap, columns * step_x - gap), EMPTY, dtype=np.uint8)
-    for row in range(rows):
-        for column in range(columns):
-            y, x = row * step_y, column * step_x
-            canvas[y : y + height, x : x + width] = levels[row, column]
+    rows, columns, n_down, n_across = levels.shape
+    cell = 1 / max(n_down, n_across)  # the longer side of a tile is the unit of both axes
+    width, height = n_across * cell, n_down * cell
+    corners = [(c * (width + _GAP), r * (height + _GAP)) for r in range(rows) for c in range(columns)]
 
     fig = style.figure(palette, 360, left=_LEFT, right=_EDGE, top=_TOP, bottom=_EDGE)
     fig.add_trace(
         go.Heatmap(
-            z=canvas, zmin=0, zmax=EMPTY, colorscale=_scale(palette), showscale=False, hoverinfo="skip", zsmooth=False
+            z=_canvas(levels),
+            x=_edges(columns, n_across, cell),
+            y=_edges(rows, n_down, cell),
+            zmin=EMPTY,
+            zmax=TOP_LEVEL,
+            colorscale=_scale(palette),
+            showscale=False,
+            hoverinfo="skip",
+            zsmooth=False,
         )
     )
-    corners = [(c * step_x - 0.5, r * step_y - 0.5) for r in range(rows) for c in range(columns)]
-    _add_hatching(fig, palette, levels, corners)
+    _add_hatching(fig, palette, levels.reshape(-1, n_down, n_across), cell, corners)
     _add_frames(fig, palette, corners, width, height)
 
     pairs = [(c, r) if sideways else (r, c) for r in range(rows) for c in range(columns)]
@@ -81,7 +82,7 @@ def heads_overview(
     chosen = (layer, head) if layer is not None and head is not None else None
     if chosen in pairs:
         x, y = corners[pairs.index(chosen)]
-        pad = gap / 2
+        pad = _GAP / 2
         fig.add_shape(
             type="rect",
             x0=x - pad,
@@ -93,15 +94,15 @@ def heads_overview(
         )
     down, across = (head, layer) if sideways else (layer, head)
     fig.update_xaxes(
-        _ticks(palette, columns, step_x, width, across),
+        _ticks(palette, columns, width, across),
         side="top",
-        range=[-0.5 - gap / 2, canvas.shape[1] - 0.5 + gap / 2],
+        range=[-_GAP / 2, columns * (width + _GAP) - _GAP / 2],
         constrain="domain",
         constraintoward="left",
     )
     fig.update_yaxes(
-        _ticks(palette, rows, step_y, height, down),
-        range=[canvas.shape[0] - 0.5 + gap / 2, -0.5 - gap / 2],
+        _ticks(palette, rows, height, down),
+        range=[rows * (height + _GAP) - _GAP / 2, -_GAP / 2],
         constrain="domain",
         scaleanchor="x",
         constraintoward="top",
@@ -124,27 +125,40 @@ def heads_overview(
             **place,
         )
     side = min(_TILE, _TALLEST / rows)
-    wide, high = side * columns, side * rows * height / width
+    wide, high = side * columns * (width + _GAP), side * rows * (height + _GAP)
     fig.update_layout(
         hoverdistance=-1,
         meta={
             "layers_along": "x" if sideways else "y",
             "max_width": wide + _LEFT + _EDGE,
-            "min_width": min(_SMALLEST * columns, wide) + _LEFT + _EDGE,
+            "min_width": min(_SMALLEST * columns * (width + _GAP), wide) + _LEFT + _EDGE,
             "aspect": (wide + _LEFT + _EDGE) / (high + _TOP + _EDGE),
         },
     )
     return fig
 
 
+def _canvas(levels: np.ndarray) -> np.ndarray:
+    """(rows, columns, n_down, n_across) tiles as one (…, …) uint8 image, one empty line between neighbours."""
+    framed = np.pad(levels, [(0, 0), (0, 0), (0, 1), (0, 1)], constant_values=EMPTY)
+    rows, columns, down, across = framed.shape
+    return np.ascontiguousarray(framed.swapaxes(1, 2).reshape(rows * down, columns * across)[:-1, :-1])
+
+
+def _edges(count: int, cells: int, cell: float) -> np.ndarray:
+    """Where the cells of `count` tiles in a row begin and end, the gaps between tiles being cells of their own."""
+    starts = np.arange(count)[:, None] * (cells * cell + _GAP)
+    return (starts + np.arange(cells + 1) * cell).reshape(-1).astype(np.float32)
+
+
 def _scale(palette: Palette) -> list[list[Any]]:
-    """The sequential colours over levels 0–254, and nothing at all at 255."""
-    top = TOP_LEVEL / EMPTY
-    steps = [[share * top, colour] for share, colour in style.colourscale(palette.sequential)]
-    return [*steps, [top, "rgba(0,0,0,0)"], [1.0, "rgba(0,0,0,0)"]]
+    """Nothing at the level of masked cells and gaps, then the sequential colours over the levels above it."""
+    first = FIRST_LEVEL / TOP_LEVEL
+    clear = [[0.0, "rgba(0,0,0,0)"], [first / 2, "rgba(0,0,0,0)"], [first / 2, palette.sequential[0]]]
+    return clear + [[first + share * (1 - first), colour] for share, colour in style.colourscale(palette.sequential)]
 
 
-def _ticks(palette: Palette, count: int, step: int, side: int, chosen: int | None) -> dict[str, Any]:
+def _ticks(palette: Palette, count: int, side: float, chosen: int | None) -> dict[str, Any]:
     """Axis settings with one number at the centre of each tile, the chosen one in the accent."""
     texts = [
         style.coloured(str(index), palette.accent, bold=True) if index == chosen else str(index)
@@ -154,43 +168,50 @@ def _ticks(palette: Palette, count: int, step: int, side: int, chosen: int | Non
         showticklabels=True,
         tickmode="array",
         ticktext=texts,
-        tickvals=[index * step + side / 2 - 0.5 for index in range(count)],
+        tickvals=[index * (side + _GAP) + side / 2 for index in range(count)],
         tickfont={"family": style.MONO, "size": style.SMALL_SIZE, "color": palette.muted},
         tickangle=0,
     )
 
 
-def _add_frames(fig: go.Figure, palette: Palette, corners: list[tuple[float, float]], width: int, height: int) -> None:
+def _add_frames(
+    fig: go.Figure, palette: Palette, corners: list[tuple[float, float]], width: float, height: float
+) -> None:
     """A hairline round every tile, as one trace."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for left, top in corners:
-        x += [left, left + width, left + width, left, left, None]
-        y += [top, top, top + height, top + height, top, None]
+    frame = [(0.0, 0.0), (width, 0.0), (width, height), (0.0, height), (0.0, 0.0), (math.nan, math.nan)]
+    x, y = (np.array(corners, dtype=np.float32)[:, None] + np.array(frame, dtype=np.float32)).reshape(-1, 2).T
     fig.add_trace(
-        go.Scatter(x=x, y=y, mode="lines", line={"color": palette.line, "width": 1}, hoverinfo="skip", name="frames")
+        go.Scatter(
+            x=np.ascontiguousarray(x),
+            y=np.ascontiguousarray(y),
+            mode="lines",
+            line={"color": palette.line, "width": 1},
+            hoverinfo="skip",
+            name="frames",
+        )
     )
 
 
-def _add_hatching(fig: go.Figure, palette: Palette, levels: np.ndarray, corners: list[tuple[float, float]]) -> None:
-    """Hatch the masked cells of all tiles, as one filled trace."""
-    tiles = levels.reshape(-1, *levels.shape[2:])
-    x: list[float | None] = []
-    y: list[float | None] = []
-    outlines: dict[bytes, list[list[tuple[float, float]]]] = {}
-    for tile, (left, top) in zip(tiles, corners, strict=True):
+def _add_hatching(
+    fig: go.Figure, palette: Palette, tiles: np.ndarray, cell: float, corners: list[tuple[float, float]]
+) -> None:
+    """Hatch the masked cells of all `tiles` (n, rows, columns), whose cells are `cell` wide, as one filled trace."""
+    outlines: dict[bytes, np.ndarray] = {}
+    pieces = []
+    for tile, corner in zip(tiles, corners, strict=True):
         empty = tile == EMPTY
         key = empty.tobytes()
         if key not in outlines:
-            outlines[key] = _outlines(empty)
-        for outline in outlines[key]:
-            x += [*(left + px for px, _ in outline), None]
-            y += [*(top + py for _, py in outline), None]
-    if x:
+            gap = [(math.nan, math.nan)]
+            points = [point for outline in _outlines(empty) for point in [*outline, *gap]]
+            outlines[key] = np.array(points, dtype=np.float32).reshape(-1, 2) * cell
+        pieces.append(outlines[key] + np.array(corner, dtype=np.float32))
+    x, y = np.concatenate(pieces)[:-1].T
+    if x.size:
         fig.add_trace(
             go.Scatter(
-                x=x[:-1],
-                y=y[:-1],
+                x=np.ascontiguousarray(x),
+                y=np.ascontiguousarray(y),
                 mode="lines",
                 line={"width": 0},
                 fill="toself",
@@ -237,6 +258,16 @@ def _outlines(mask: np.ndarray) -> list[list[tuple[float, float]]]:
     for shape in shapes:
         lefts = [point for row, start, _ in shape for point in ((start, row), (start, row + 1))]
         rights = [point for row, _, stop in shape for point in ((stop, row), (stop, row + 1))]
-        outline = [*rights, *reversed(lefts)]
+        outline = _corners([*rights, *reversed(lefts)])
         polygons.append([(float(px), float(py)) for px, py in [*outline, outline[0]]])
     return polygons
+
+
+def _corners(outline: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """`outline` (closed, axis-parallel) without the points at which it does not turn."""
+    kept = []
+    for before, here, after in zip([outline[-1], *outline[:-1]], outline, [*outline[1:], outline[0]], strict=True):
+        straight = before[0] == here[0] == after[0] or before[1] == here[1] == after[1]
+        if not straight:
+            kept.append(here)
+    return kept

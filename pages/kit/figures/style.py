@@ -152,7 +152,7 @@ def figure(palette: Palette, height: int, *, left: int = 8, right: int = 8, top:
     """An empty figure in the common look, `height` pixels high, with the given margins in pixels."""
     return go.Figure(
         layout={
-            "template": None,
+            "template": go.layout.Template(),
             "height": height,
             "margin": {"l": left, "r": right, "t": top, "b": bottom, "pad": 0},
             "paper_bgcolor": palette.paper,

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-TOP_LEVEL = 254
-EMPTY = 255
+# Levels of a tile's cells. A masked cell is a level of its own, not a value of the scale.
+EMPTY, FIRST_LEVEL, TOP_LEVEL = 0, 1, 255
 
 
 @dataclass(frozen=True)
 class Tiles:
     """Every head's pattern as small images of one shared scale; safe to cache and cheap to send.
 
-    levels: (layers, heads, rows, columns) uint8; 0–254 is the scale from 0 to 1, 255 a masked cell.
+    levels: (layers, heads, rows, columns) uint8; 1–255 is the scale from 0 to 1, 0 a masked cell.
     block: side of the square of tokens that one cell stands for; 1 means that nothing was pooled.
     queries, keys: the number of tokens along each side before pooling.
     scale: "linear" or "log"; floor: the probability at the foot of the log scale.
@@ -64,7 +64,7 @@ def tile_patterns(
                 hidden = _pool(masked[None].astype(np.float32), block, np.min, 1.0)[0] > 0.5
         pooled = _pool(np.nan_to_num(pattern.astype(np.float32)), block, np.max, 0.0)
         share = 1 - np.log10(np.maximum(pooled, floor)) / math.log10(floor) if scale == "log" else pooled
-        levels = np.rint(np.clip(share, 0, 1) * TOP_LEVEL).astype(np.uint8)
+        levels = np.rint(FIRST_LEVEL + np.clip(share, 0, 1) * (TOP_LEVEL - FIRST_LEVEL)).astype(np.uint8)
         if hidden is not None:
             levels[:, hidden] = EMPTY
         layers.append(levels)
