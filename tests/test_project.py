@@ -70,7 +70,7 @@ def test_text_colours_are_readable(mode: str) -> None:
 # fmt: off
 ORDER = [
     "config", "names", "hooks", "norms", "positions", "masks", "feedforward", "cache", "kernels", "attention",
-    "block", "transformer", "tokenizer", "sampling", "generation", "trace", "zoo", "language", "analysis",
+    "block", "transformer", "graphemes", "tokenizer", "sampling", "generation", "trace", "zoo", "language", "analysis",
     "training", "__main__",
 ]
 # fmt: on
