@@ -15,7 +15,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG
-from pages.kit import limits, loading, notices
+from pages.kit import limits, loading, mixture, notices
 from pages.kit.prose import LANGUAGES
 
 _STATE, _ADDRESS = "atlas_selection", "atlas_address"
@@ -28,7 +28,9 @@ class Selection:
     """What the reader chose. None means: not chosen, the page picks.
 
     `ids`: when set, the run is these tokens (a generated text that was rewound to) instead of the text's own.
-    `query` and `key` are token positions. The rest are sampling settings, as `SamplingSettings` has them.
+    `query` and `key` are token positions. `temperature` to `seed` are sampling settings, as `SamplingSettings` has
+    them. The rest is how attention is drawn: `scale` of the colours, `without_first` leaves the first token out,
+    weights below `threshold` are not drawn, `mix` names the heads that are averaged (see `mixture`).
     """
 
     model: str = DEFAULT_MODEL
@@ -45,6 +47,10 @@ class Selection:
     min_p: float = 0.0
     penalty: float = 1.0
     seed: int = 0
+    scale: str = "linear"
+    without_first: bool = False
+    threshold: float = 0.0
+    mix: str = mixture.LAYER
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -67,7 +73,9 @@ RANGES: dict[str, tuple[float, float]] = {
     "min_p": (0.0, 1.0),
     "penalty": (0.5, 3.0),
     "seed": (0, 2**31 - 1),
+    "threshold": (0.0, 1.0),
 }
+SCALES = ("linear", "log")
 _PLACES = ("layer", "head", "query", "key")
 _PARAMETERS = {f.name: "token" if f.name == "query" else f.name for f in fields(Selection)}
 
@@ -139,6 +147,13 @@ def repaired(selection: Selection) -> Selection:
             fitting = min(max(value, 0), count - 1)
             notices.add(f"clamped_{name}", asked=value, count=count, used=fitting)
             selection = replace(selection, **{name: fitting})
+    if selection.scale not in SCALES:
+        notices.add("unreadable", name="scale")
+        selection = replace(selection, scale=SCALES[0])
+    mix = mixture.repaired(selection.mix, lm.config.n_layers, lm.config.n_heads)
+    if mix != selection.mix:
+        notices.add("unknown_heads", n_layers=lm.config.n_layers, n_heads=lm.config.n_heads)
+        selection = replace(selection, mix=mix)
     for name, (low, high) in RANGES.items():
         value = getattr(selection, name)
         if not low <= value <= high:
@@ -198,6 +213,8 @@ def _forget_moved_places(before: Selection, after: Selection, chosen: set[str]) 
 
 
 def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -216,6 +233,10 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _flag(text: str) -> bool | None:
+    return {"0": False, "1": True}.get(text)
+
+
 def _ids(text: str) -> tuple[int, ...] | None:
     numbers = [_whole(part) for part in text.split("-")] if len(text) <= 20_000 else [None]
     return None if None in numbers else tuple(n for n in numbers if n is not None)
@@ -223,6 +244,7 @@ def _ids(text: str) -> tuple[int, ...] | None:
 
 _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys((*_PLACES, "top_k", "seed"), _whole),
-    **dict.fromkeys(("temperature", "top_p", "min_p", "penalty"), _number),
+    **dict.fromkeys(("temperature", "top_p", "min_p", "penalty", "threshold"), _number),
+    "without_first": _flag,
     "ids": _ids,
 }
