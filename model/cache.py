@@ -78,7 +78,8 @@ def dequantise(codes: Tensor, step: Tensor, low: Tensor, bits: int) -> Tensor:
     if bits == 4:
         codes = torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2)
     grouped = codes.float().unflatten(-1, (step.shape[-1], -1))
-    return (grouped * step[..., None] + low[..., None]).flatten(-2)
+    values: Tensor = (grouped * step[..., None] + low[..., None]).flatten(-2)
+    return values
 
 
 class KVCache:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from model.cache import KVCache
+from model.masks import MaskRule
 from model.sampling import Draw, Ledger, SamplingSettings, draw, ledger
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -72,24 +73,32 @@ def generate(
 ) -> Iterator[Step]:
     """Continue `prompt`, one `Step` a token, until the end-of-text token or `max_new_tokens`.
 
-    The same prompt, settings and seed give the same tokens, with or without the cache. With a `window` the
-    cache slides and the text may grow without end; `bits` quantises the cache. To stop, stop iterating.
+    The same prompt, settings and seed give the same tokens, with or without the cache. With a `window` every
+    token reads only that many, the cache slides, and the text may grow without end (unless positions are
+    learned: their table ends); `bits` quantises the cache. To stop, stop iterating.
 
     Raises:
-        ValueError: for an empty prompt, or if prompt and new tokens exceed the model's context.
+        ValueError: for a model that is no decoder, an empty prompt, prompt and new tokens that exceed the model's
+            context, or `bits` without a cache.
     """
     ids = [int(i) for i in prompt]
     limit = transformer.config.max_positions
+    if transformer.config.kind != "decoder":
+        raise ValueError("Only a decoder continues a text by itself.")
     if not ids:
         raise ValueError("There is nothing to continue: give the model at least one token.")
     if max_new_tokens < 0:
         raise ValueError(f"max_new_tokens is {max_new_tokens}; it must not be negative.")
-    if window is None and len(ids) + max_new_tokens > limit:
+    if bits is not None and not use_cache:
+        raise ValueError("Without a cache there is nothing to quantise: leave bits out, or use the cache.")
+    endless = window is not None and transformer.config.positions != "learned"
+    if not endless and len(ids) + max_new_tokens > limit:
         raise ValueError(
             f"The text has {len(ids)} tokens and the model reads at most {limit}: "
             f"ask for at most {max(0, limit - len(ids))} new tokens, or shorten the text."
         )
     weight = transformer.embed.weight
+    rule = MaskRule(window=window)
     cache = None
     if use_cache:
         room = len(ids) + max_new_tokens if window is None else max(2 * window, 64)
@@ -101,7 +110,7 @@ def generate(
     for index in range(max_new_tokens):
         begun = time.perf_counter()
         new = ids if cache is None or index == 0 else ids[-1:]
-        logits = _last_logits(transformer, new, cache)
+        logits = _last_logits(transformer, new, cache, rule)
         entries = ledger(logits, sampling, ids)
         drawn = draw(entries, generator)
         ids.append(drawn.id)
@@ -115,12 +124,13 @@ def generate(
             return
 
 
-def _last_logits(transformer: Transformer, ids: Sequence[int], cache: KVCache | None) -> Tensor:
+def _last_logits(transformer: Transformer, ids: Sequence[int], cache: KVCache | None, rule: MaskRule) -> Tensor:
     """The last token's logits `(vocabulary,)`, the new ids fed in pieces that the cache can take."""
     x = torch.tensor([list(ids)], device=transformer.embed.weight.device)
     with torch.no_grad():
         while cache is not None and x.shape[1] > cache.max_chunk:
             piece = cache.max_chunk
-            transformer(x[:, :piece], cache=cache, last_only=True)
+            transformer(x[:, :piece], cache=cache, last_only=True, rule=rule)
             x = x[:, piece:]
-        return transformer(x, cache=cache, last_only=True)[0, -1]
+        logits: Tensor = transformer(x, cache=cache, last_only=True, rule=rule)
+    return logits[0, -1]

@@ -88,7 +88,8 @@ def _stack(config: TransformerConfig, prefix: str, n_layers: int, cross: bool) -
         attn = [n for n in _under(f"{at}.attn", _ATTENTION) if config.positions == "rope" or "hook_rot" not in n.name]
         mlp = [n for n in _under(f"{at}.mlp", _MLP) if config.gated or "pre_linear" not in n.name]
         pre = config.norm_place == "pre"
-        table += [block["hook_resid_pre"], *(ln1 if pre else ()), *attn, block["hook_attn_out"], block["hook_resid_mid"]]
+        table += [block["hook_resid_pre"], *(ln1 if pre else ()), *attn]
+        table += [block["hook_attn_out"], block["hook_resid_mid"]]
         table += () if pre else ln1
         if cross:
             ln = _under(f"{at}.ln_cross", _NORM)

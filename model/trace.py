@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import time
+import uuid
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cached_property
 
 import torch
@@ -55,30 +57,34 @@ class Trace:
         self._edited = edited_names()
         self._kept: dict[str, Tensor] = {}
         self.timings: dict[str, float] = {}
-        self._run = self._record(rule)
-        self.kernels = dict(self._run.kernels)
+        run = self._record()
+        self.kernels = dict(run.kernels)
+        self._source_visible = run.source_visible
         weight = transformer.embed.weight
         described = (source, str(weight.device), str(weight.dtype), self.tokens, str(self.rule), padding)
         # Edits are functions and have no name: an edited run is like no other.
-        unique = (sorted(self._edited), time.time_ns()) if self._edited else ()
+        unique = uuid.uuid4() if self._edited else None
         self.id = hashlib.sha256(repr((described, unique)).encode()).hexdigest()[:16]
 
-    def _record(self, rule: MaskRule | None) -> Pass:
+    def _inputs(self) -> tuple[Tensor, Tensor | None]:
+        """Ids and attention mask, `(1, T)`."""
         device = self._transformer.embed.weight.device
-        clock = _Clock(device)
+        ids = torch.tensor([self.tokens], device=device)
+        mask = (torch.arange(len(self.tokens), device=device) >= self.padding)[None] if self.padding else None
+        return ids, mask
+
+    def _record(self) -> Pass:
+        clock = _Clock(self._transformer.embed.weight.device)
 
         def keep(name: str, value: Tensor) -> None:
             self._kept[name] = value[0]
             clock.at(name)
 
-        ids = torch.tensor([self.tokens], device=device)
-        mask = None
-        if self.padding:
-            mask = (torch.arange(len(self.tokens), device=device) >= self.padding)[None]
+        ids, mask = self._inputs()
         passes: list[Pass] = []
         with torch.no_grad(), observe(keep):
             clock.start()
-            self._transformer(ids, mask, rule=rule, passes=passes)
+            self._transformer(ids, mask, rule=self.rule, passes=passes)
         self.timings = clock.seconds
         return passes[0]
 
@@ -96,7 +102,7 @@ class Trace:
             return scores if kind == "hook_attn_scores" else attention_pattern(scores)
         if name in self._table and kind == "hook_result":
             return self._result(layer)
-        near = [n for n in self._table if n.endswith(kind)][:3]
+        near = get_close_matches(name, self._table, cutoff=0.8)
         raise KeyError(f"No activation is called {name!r} here." + (f" Perhaps {', '.join(near)}?" if near else ""))
 
     def __contains__(self, name: object) -> bool:
@@ -120,7 +126,10 @@ class Trace:
         q = self._kept[f"{layer}.hook_rot_q" if rotated else f"{layer}.hook_q"]
         k = self._kept[f"{layer}.hook_rot_k" if rotated else f"{layer}.hook_k"]
         v = self._kept[f"{layer}.hook_v"]
-        visible = self._run.source_visible if layer.endswith("cross_attn") else self._run.visible
+        if layer.endswith("cross_attn"):
+            visible = self._source_visible
+        else:  # not kept, because masks and biases grow with the square of the length
+            visible = self._transformer.visible(*self._inputs(), self.rule)
         q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
         return q, k, v, visible
 
@@ -149,8 +158,8 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the kept activations."""
-        return sum(t.nbytes for t in self._kept.values())
+        """Bytes held by the kept activations, each storage counted once."""
+        return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in self._kept.values()}.values())
 
     @cached_property
     def text(self) -> str:
@@ -190,12 +199,12 @@ class _Clock:
 
     def at(self, name: str) -> None:
         block, _, hook = name.rpartition(".")
-        if hook in ("hook_resid_pre", "hook_resid_mid"):
+        if hook in ("hook_resid_pre", "hook_resid_mid", "hook_resid_mid_cross"):
             now = self._now()
             if hook == "hook_resid_pre":
                 self.seconds.setdefault("embed", now - self.begun)
             self.last = now
-        elif hook in ("hook_attn_out", "hook_mlp_out"):
+        elif hook in ("hook_attn_out", "hook_cross_attn_out", "hook_mlp_out"):
             now = self._now()
             self.seconds[f"{block}.{hook.removeprefix('hook_').removesuffix('_out')}"] = now - self.last
             self.last = now

@@ -142,6 +142,11 @@ class Transformer(nn.Module):
             x = block(x, run)
         return x if self.encoder_ln_final is None else self.encoder_ln_final(x)
 
+    def visible(self, ids: Tensor, attention_mask: Tensor | None = None, rule: MaskRule | None = None) -> Visible:
+        """What the main stack's queries may read in a pass over `ids` `(B, T)` without a cache; see `forward`."""
+        mask = None if attention_mask is None or bool(attention_mask.all()) else attention_mask.bool()
+        return self._visible(_positions(ids, mask), mask, rule or MaskRule(causal=self.config.causal))
+
     def _embed(
         self,
         ids: Tensor,

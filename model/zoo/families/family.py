@@ -26,7 +26,7 @@ class Family:
 
     def names(self, n_layers: int) -> dict[str, str]:
         """File name to our name, for every layer."""
-        table = {}
+        table: dict[str, str] = {}
         for theirs, ours in self.tensors.items():
             if "{i}" in theirs:
                 table |= {theirs.format(i=i): ours.format(i=i) for i in range(n_layers)}
