@@ -13,6 +13,7 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from model.analysis.attention_steps import MASK_KINDS
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG
 from pages.kit import limits, loading, mixture, notices
@@ -30,7 +31,8 @@ class Selection:
     `ids`: when set, the run is these tokens (a generated text that was rewound to) instead of the text's own.
     `query` and `key` are token positions. `temperature` to `seed` are sampling settings, as `SamplingSettings` has
     them. The rest is how attention is drawn: `scale` of the colours, `without_first` leaves the first token out,
-    weights below `threshold` are not drawn, `mix` names the heads that are averaged (see `mixture`).
+    weights below `threshold` are not drawn, `mix` names the heads that are averaged (see `mixture`). `mask` is one
+    of `MASK_KINDS` that the whole model runs with, None its own; without `scaling` scores are not divided by √d.
     """
 
     model: str = DEFAULT_MODEL
@@ -51,6 +53,8 @@ class Selection:
     without_first: bool = False
     threshold: float = 0.0
     mix: str = mixture.LAYER
+    mask: str | None = None
+    scaling: bool = True
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -150,6 +154,9 @@ def repaired(selection: Selection) -> Selection:
     if selection.scale not in SCALES:
         notices.add("unreadable", name="scale")
         selection = replace(selection, scale=SCALES[0])
+    if selection.mask is not None and selection.mask not in MASK_KINDS:
+        notices.add("unreadable", name="mask")
+        selection = replace(selection, mask=None)
     mix = mixture.repaired(selection.mix, lm.config.n_layers, lm.config.n_heads)
     if mix != selection.mix:
         notices.add("unknown_heads", n_layers=lm.config.n_layers, n_heads=lm.config.n_heads)
@@ -245,6 +252,6 @@ def _ids(text: str) -> tuple[int, ...] | None:
 _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys((*_PLACES, "top_k", "seed"), _whole),
     **dict.fromkeys(("temperature", "top_p", "min_p", "penalty", "threshold"), _number),
-    "without_first": _flag,
+    **dict.fromkeys(("without_first", "scaling"), _flag),
     "ids": _ids,
 }
