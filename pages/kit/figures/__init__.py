@@ -12,6 +12,7 @@ in: titles come translated from the caller. Token text goes in as it is; escapin
     scaling          why √d: variance, entropy, gradient
     ledger_table     the sampling ledger (HTML)
     pass_diagram     the whole forward pass (HTML)
+    shares           parts of a whole with their sum (HTML)
     style            the common look; `literal` and `label` make any text safe for Plotly
 
 `pages.kit.show` puts figures on a page, `pages.kit.links` HTML with links between pages.
@@ -24,6 +25,7 @@ from pages.kit.figures.ledger_table import LedgerRow, ledger_table
 from pages.kit.figures.lines import Mark, Series, lines
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
 from pages.kit.figures.scaling import variance_of_dots, with_and_without
+from pages.kit.figures.shares import Share, share_table
 from pages.kit.figures.tiles import Tiles, tile_patterns
 from pages.kit.figures.token_costs import token_costs
 from pages.kit.figures.value_strip import Strip, symmetric_limit, value_strip
@@ -34,6 +36,7 @@ __all__ = [
     "LedgerRow",
     "Mark",
     "Part",
+    "Share",
     "Series",
     "Stream",
     "Strip",
@@ -44,6 +47,7 @@ __all__ = [
     "ledger_table",
     "lines",
     "pass_diagram",
+    "share_table",
     "symmetric_limit",
     "tile_patterns",
     "token_costs",
