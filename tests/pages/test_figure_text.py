@@ -42,4 +42,6 @@ def test_short_fits(text: str, width: int) -> None:
 def test_wide_characters_count_two() -> None:
     assert style.columns("猫 a") == 4
     assert style.columns("e\u0301") == 1
+    assert style.columns("👩‍👩‍👧‍👦") == style.columns("👍🏽") == 2, "one picture, however many code points"
+    assert style.short("👩‍👩‍👧‍👦 10/22", 12) == "👩‍👩‍👧‍👦 10/22"
     assert style.short("猫猫猫猫", 6) == "猫猫…"

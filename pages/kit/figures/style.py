@@ -59,28 +59,37 @@ def literal(text: str) -> str:
 
 
 def columns(text: str) -> int:
-    """Width of `text` in character cells of a monospace font: wide East Asian characters count two."""
-    return sum(
-        0 if unicodedata.combining(c) or c in _JOINERS else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )
+    """Width of `text` in character cells of a monospace font: wide East Asian characters and emoji count two."""
+    return sum(_cells(text))
+
+
+def _cells(text: str) -> list[int]:
+    """Cells of each character; 0 for one that joins the character before it (marks, skin tones, parts of an emoji)."""
+    cells, before = [], ""
+    for char in text:
+        joins = char in _JOINERS or before == "\u200d" or "\U0001f3fb" <= char <= "\U0001f3ff"
+        if joins or unicodedata.category(char).startswith("M"):
+            cells.append(0)
+        else:
+            cells.append(2 if unicodedata.east_asian_width(char) in "WF" else 1)
+        before = char
+    return cells
 
 
 def short(text: str, width: int = 18) -> str:
-    """`text`, cut to at most `width` character cells with a closing …; combining marks stay with their base."""
+    """`text`, cut to at most `width` character cells with a closing …; marks stay with the character they join."""
     text = visible(text)
+    cells = _cells(text)
     # Marks have no width of their own: a letter buried under a hundred of them is cut by count.
-    if columns(text) <= width and len(text) <= 4 * width:
+    if sum(cells) <= width and len(text) <= 4 * width:
         return text
-    used, kept = 1, []
-    for char in text[: 4 * width]:
-        used += columns(char)
+    used, end = 1, 0
+    for place, wide in enumerate(cells[: 4 * width]):
+        used += wide
         if used > width:
             break
-        kept.append(char)
-    while kept and kept[-1] == "\u200d":
-        kept.pop()
-    return "".join(kept) + "…"
+        end = place + 1
+    return text[:end].rstrip("\u200d") + "…"
 
 
 def label(text: str, width: int = 18) -> str:
