@@ -56,9 +56,7 @@ def test_plain_python_equals_torch(kind, scaling):
     choice = mask_choice(kind, len(TOKENS))
     run = tiny_run(choice.rule, choice.padding)
     steps = head_steps(run, 0, 2, scaling=scaling)
-    plain = attention(
-        steps.q.tolist(), steps.k.tolist(), steps.v.tolist(), steps.visible.tolist(), scaling=scaling
-    )
+    plain = attention(steps.q.tolist(), steps.k.tolist(), steps.v.tolist(), steps.visible.tolist(), scaling=scaling)
     for ours, theirs in zip((steps.scores, steps.scaled, steps.masked, steps.pattern, steps.z), plain, strict=True):
         torch.testing.assert_close(ours, torch.tensor(theirs), rtol=1e-5, atol=1e-5)
 
