@@ -1,0 +1,86 @@
+"""Figures in a real browser: a click or a tap on a tile picks that head, and text is drawn as it stands."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import WAIT_MS, Server, Visits
+from tests.pages.reading import AWKWARD
+
+_HEADS = """
+import numpy as np
+import streamlit as st
+from pages.kit import figures, show
+from pages.kit.palette import LIGHT
+
+st.set_page_config(layout="wide")
+shape = {shape}
+hidden = ~np.tril(np.ones((10, 10), dtype=bool))
+patterns = np.random.default_rng(0).random((*shape, 10, 10), dtype=np.float32)
+state = st.session_state.setdefault("chosen", [0, 1])
+
+def pick():
+    if chosen := show.picked("heads"):
+        st.session_state.chosen = chosen
+
+layer, head = st.session_state.chosen
+show.figure(
+    figures.heads_overview(figures.tile_patterns(patterns, masked=hidden), LIGHT, layer=layer, head=head),
+    "heads", alt="all heads", on_select=pick,
+)
+st.write(f"chosen {{layer}}.{{head}}")
+"""
+
+_BARS = f"""
+import streamlit as st
+from pages.kit import figures, show
+from pages.kit.palette import LIGHT
+
+texts = {[text for text in AWKWARD if text.isprintable() and len(text) <= 18]!r}
+show.figure(figures.bars(texts, [1 / (2 + i) for i in range(len(texts))], LIGHT), "bars", alt="bars")
+"""
+
+
+def _centre(page: Page, layer: int, head: int) -> dict[str, float]:
+    """Where the middle of a tile is on the screen."""
+    page.wait_for_selector(".hm image")
+    place: dict[str, float] = page.evaluate(
+        """([layer, head]) => {
+            const plot = document.querySelector(".js-plotly-plot"), box = plot.getBoundingClientRect();
+            const points = plot.data.find((trace) => trace.name === "heads");
+            const index = points.customdata.findIndex(([l, h]) => l === layer && h === head);
+            const { xaxis, yaxis } = plot._fullLayout;
+            return { x: box.left + xaxis._offset + xaxis.l2p(points.x[index]),
+                     y: box.top + yaxis._offset + yaxis.l2p(points.y[index]) };
+        }""",
+        [layer, head],
+    )
+    return place
+
+
+@pytest.mark.parametrize("touch", [False, True], ids=["mouse", "touch"])
+@pytest.mark.parametrize("shape", [(6, 8), (30, 9)], ids=["6x8", "30x9"])
+def test_a_tile_picks_its_head(
+    serve: Callable[[str], Server], visit: Visits, shape: tuple[int, int], touch: bool
+) -> None:
+    page = visit(serve(_HEADS.format(shape=shape)).url, width=390 if touch else 1280, touch=touch)
+    # The second tile again after another one: choosing must not depend on what was chosen before.
+    for layer, head in [(2, 1), (5, 7), (2, 1), (0, 0)]:
+        at = _centre(page, layer, head)
+        if touch:
+            page.touchscreen.tap(at["x"] + 4, at["y"] - 4)
+        else:
+            page.mouse.click(at["x"] + 4, at["y"] - 4)
+        expect(page.get_by_text(f"chosen {layer}.{head}")).to_be_visible(timeout=WAIT_MS)
+
+
+def test_awkward_labels_are_drawn_as_they_stand(serve: Callable[[str], Server], visit: Visits) -> None:
+    page = visit(serve(_BARS).url)
+    page.wait_for_selector(".ytick text")
+    expected: list[Any] = [text for text in AWKWARD if text.isprintable() and len(text) <= 18]
+    assert [tick.text_content() for tick in page.query_selector_all(".ytick text")] == expected
+    assert (
+        page.evaluate("document.querySelectorAll('.js-plotly-plot :is(a, script, image, foreignObject)').length") == 0
+    )
