@@ -20,7 +20,7 @@ class HeadSteps:
 
     `x` `(T, M)` is what the projections read (after the norm where the model has it first); `q`, `k`, `v`
     `(T, D)` as the kernel gets them (after RoPE); `scores` `(T, T)` = q·k; `scaled` = scores ÷ √D, or the
-    scores again when scaling is off, ALiBi's bias included; `masked` has minus infinity where masked;
+    scores again when scaling is off, plus `bias` (ALiBi's; 0 elsewhere); `masked` has minus infinity where masked;
     `pattern` is its softmax; `z` `(T, D)` = pattern · v; `out` `(T, M)` = z · W_O of this head.
     `visible` `(T, T)` is true where attention is allowed. `scale` is what the scores were multiplied by.
     """
@@ -33,6 +33,7 @@ class HeadSteps:
     k: Tensor
     v: Tensor
     scores: Tensor
+    bias: Tensor
     scaled: Tensor
     masked: Tensor
     pattern: Tensor
@@ -60,20 +61,33 @@ def head_steps(run: Trace, layer: int, head: int, *, scaling: bool = True) -> He
     d = config.d_head
     scale = 1 / math.sqrt(d) if scaling else 1.0
     masked = attention_scores(q, k, visible, scale)[0, head]
-    open_ = masked > -torch.inf
     q_, k_, v_ = q[0, head].float(), k[0, kv_head].float(), v[0, kv_head].float()
     scores = q_ @ k_.T
-    scaled = scores * scale
+    bias = torch.zeros_like(scores)
     if visible.bias is not None:
-        bias = visible.bias.expand(1, config.n_heads, *scores.shape)
-        scaled = scaled + bias[0, head]
+        bias = visible.bias.expand(1, config.n_heads, *scores.shape)[0, head]
+    scaled = scores * scale + bias
     pattern = attention_pattern(masked)
     z = pattern @ v_
     module = run.module(name)
     assert isinstance(module, Attention)
     w_o = module.W_O.weight[:, head * d : (head + 1) * d].float()  # (M, D)
-    parts = (attention_input(run, layer), q_, k_, v_, scores, scaled, masked, pattern, z, z @ w_o.T, open_)
-    return HeadSteps(layer, head, kv_head, *(p.cpu() for p in parts), scale=scale)
+    tensors = {
+        "x": attention_input(run, layer),
+        "q": q_,
+        "k": k_,
+        "v": v_,
+        "scores": scores,
+        "bias": bias,
+        "scaled": scaled,
+        "masked": masked,
+        "pattern": pattern,
+        "z": z,
+        "out": z @ w_o.T,
+        "visible": masked > -torch.inf,
+    }
+    on_cpu = {name: tensor.cpu() for name, tensor in tensors.items()}
+    return HeadSteps(layer=layer, head=head, kv_head=kv_head, scale=scale, **on_cpu)
 
 
 def attention_input(run: Trace, layer: int) -> Tensor:
@@ -90,13 +104,15 @@ def attention_input(run: Trace, layer: int) -> Tensor:
 class CellArithmetic:
     """One cell's way through the steps.
 
-    `dot` = q·k, `scaled` after the division (and ALiBi's bias), `exponent` = scaled - the row's largest,
-    `numerator` = e^exponent, `denominator` = the sum of these over the keys that the query may read,
-    `weight` = numerator ÷ denominator. A masked cell has weight 0 and no exponent.
+    `dot` = q·k, `bias` = what ALiBi adds after the division (0 elsewhere), `scaled` after both, `row_max` = the
+    largest of the row (minus infinity where the query may read no key), `numerator` = e^(scaled - row_max),
+    `denominator` = the sum of these over the keys that the query may read, `weight` = numerator ÷ denominator.
+    A masked cell has numerator and weight 0.
     """
 
     masked: bool
     dot: float
+    bias: float
     scaled: float
     row_max: float
     numerator: float
@@ -116,6 +132,7 @@ def cell_arithmetic(steps: HeadSteps, query: int, key: int) -> CellArithmetic:
     return CellArithmetic(
         masked=not bool(steps.visible[query, key]),
         dot=float(steps.scores[query, key]),
+        bias=float(steps.bias[query, key]),
         scaled=float(steps.scaled[query, key]),
         row_max=top,
         numerator=float(terms[key]),

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from model.analysis.attention_steps import HeadSteps
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -70,3 +72,39 @@ def scaling_by_size(
             )
         )
     return rows
+
+
+@dataclass(frozen=True)
+class HeadScaling:
+    """One head of a run, with or without the division by √d.
+
+    `variance` of the scores that a query may read; `entropy` (bits) and `gradient` (see `softmax_gradient`), means
+    over the queries that may read something. `row_entropy`, `row_gradient` and `row_top`, the largest weight, are
+    of one query: all 0 where it may read nothing.
+    """
+
+    variance: float
+    entropy: float
+    gradient: float
+    row_entropy: float
+    row_gradient: float
+    row_top: float
+
+
+def head_scaling(steps: HeadSteps, query: int) -> HeadScaling:
+    """Measure a head as it was taken apart, that is with `head_steps(..., scaling=True)` or `False`.
+
+    Raises:
+        IndexError: for a query outside of the text.
+    """
+    alive = steps.visible.any(-1)
+    rows, row = steps.masked[alive].double(), steps.masked[query].double()
+    seen = steps.scaled[steps.visible].double()
+    return HeadScaling(
+        variance=float(seen.var(correction=0)) if len(seen) else 0.0,
+        entropy=float(softmax_entropy(rows).mean()) if len(rows) else 0.0,
+        gradient=float(softmax_gradient(rows).mean()) if len(rows) else 0.0,
+        row_entropy=float(softmax_entropy(row)) if bool(alive[query]) else 0.0,
+        row_gradient=float(softmax_gradient(row)) if bool(alive[query]) else 0.0,
+        row_top=float(steps.pattern[query].max()),
+    )
