@@ -1,8 +1,5 @@
 """Controls that several pages share. Their values live in the selection, so they outlive a page change."""
 
-from collections.abc import Callable
-from typing import Any
-
 import streamlit as st
 
 from pages.kit import selection
@@ -13,30 +10,22 @@ MAX_BUTTONS = 16  # more than that do not fit in a row
 _TOP_K = (0, 1, 2, 3, 5, 10, 20, 40, 100, 200, 500, 1_000)
 
 
-def show(key: str, value: Any) -> None:
-    """Make the widget `key` show a value of the selection. Call it before the widget."""
-    if st.session_state.get(key) != value:
-        st.session_state[key] = value
-
-
 def layer_and_head(page: Page) -> tuple[int, int]:
     """Rows of numbered buttons for layer and head, set to `page.place`; returns the chosen ones.
 
     To have them in one line with controls of the page's own, call it in `st.container(horizontal=True)`.
     """
-    place, config = page.place, page.lm.config
-    chosen = {"layer": place.layer, "head": place.head}
-    for name, count in (("layer", config.n_layers), ("head", config.n_heads)):
-        key = f"choose_{name}"
-        show(key, chosen[name])
-
-        def choose(name: str = name, key: str = key) -> None:
-            selection.update(**(chosen | {name: st.session_state[key]}))
-
+    place, say = page.place, page.say
+    rows = {"layer": (place.layer, page.lm.config.n_layers), "head": (place.head, page.lm.config.n_heads)}
+    for name, (value, count) in rows.items():
+        # The other one is shown, so it is chosen too: from now on it stays.
+        key = selection.widget(
+            name, value, lambda new, name=name: {"layer": place.layer, "head": place.head, name: new}
+        )
         if count <= MAX_BUTTONS:
-            st.segmented_control(page.say.label(name), range(count), key=key, required=True, on_change=choose)
+            st.segmented_control(say.label(name), range(count), key=key, required=True)
         else:
-            st.selectbox(page.say.label(name), range(count), key=key, width=96, on_change=choose)
+            st.selectbox(say.label(name), range(count), key=key, width=96)
     return place.layer, place.head
 
 
@@ -50,23 +39,15 @@ def sampling_controls(page: Page) -> None:
         _slider(page, "top_p", 0.01, 1.0, off=1.0, idle=greedy or single)
         _slider(page, "min_p", 0.01, 0.5, off=0.0, idle=greedy or single)
         _slider(page, "penalty", 0.05, 2.0, low=1.0, off=1.0, width=160)
-        show("choose_seed", sel.seed)
         low, high = map(int, RANGES["seed"])
         st.number_input(
-            say.label("seed"), low, high, key="choose_seed", width=115, disabled=greedy, on_change=_choose("seed")
+            say.label("seed"), low, high, key=selection.widget("seed", sel.seed), width=115, disabled=greedy
         )
-        st.button(
-            say.label("draw_again"),
-            key="draw_again",
-            disabled=greedy,
-            on_click=lambda: selection.update(seed=(selection.current().seed + 1) % high),
-        )
+        if st.button(say.label("draw_again"), key="draw_again", disabled=greedy):
+            selection.update(seed=(sel.seed + 1) % high)
+            st.rerun()
     if greedy or single:
         st.caption(say("idle_greedy" if greedy else "idle_single"))
-
-
-def _choose(name: str) -> Callable[[], None]:
-    return lambda: selection.update(**{name: st.session_state[f"choose_{name}"]})
 
 
 def _label(page: Page, name: str, is_off: bool) -> str:
@@ -84,30 +65,26 @@ def _slider(
     idle: bool = False,
     width: int = 135,
 ) -> None:
-    value, key = float(getattr(page.sel, name)), f"choose_{name}"
-    show(key, value)
+    value = float(getattr(page.sel, name))
     st.slider(
         _label(page, name, value == off),
         min(low, value),  # a link may ask for more than the slider offers
         max(high, value),
-        key=key,
+        key=selection.widget(name, value),
         step=step,
         format="%.2f",
         width=width,
         disabled=idle,
-        on_change=_choose(name),
     )
 
 
 def _options(page: Page, name: str, options: tuple[int, ...], *, off: int, idle: bool) -> None:
-    value, key = getattr(page.sel, name), f"choose_{name}"
-    show(key, value)
+    value = getattr(page.sel, name)
     st.select_slider(
         _label(page, name, value == off),
         sorted({*options, value}),
-        key=key,
+        key=selection.widget(name, value),
         format_func=lambda n: page.say.label("off") if n == off else f"{n:,}",
         width=135,
         disabled=idle,
-        on_change=_choose(name),
     )

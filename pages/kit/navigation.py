@@ -64,9 +64,12 @@ def onward(known: dict[str, StreamlitPage], name: str, lang: str) -> None:
     say = Prose("common", lang)
     address = selection.to_parameters(selection.current())
     index = PAGES.index(name)
-    with st.container(key="onward", horizontal=True, horizontal_alignment="distribute"):
-        for step, icon, side in ((-1, ":material/arrow_back:", "left"), (1, ":material/arrow_forward:", "right")):
-            if 0 <= index + step < len(PAGES):
-                there = known[PAGES[index + step]]
-                label = say.label("previous_page" if step < 0 else "next_page", title=there.title)
-                st.page_link(there, label=label, icon=icon, icon_position=side, query_params=address)
+    before, after = PAGES[:index][-1:], PAGES[index + 1 :][:1]
+    with st.container(key="onward", horizontal=True, horizontal_alignment="distribute" if before else "right"):
+        for there in before:
+            label = say.label("previous_page", title=known[there].title)
+            st.page_link(known[there], label=label, icon=":material/arrow_back:", query_params=address)
+        for there in after:
+            label = say.label("next_page", title=known[there].title)
+            icon = ":material/arrow_forward:"
+            st.page_link(known[there], label=label, icon=icon, icon_position="right", query_params=address)

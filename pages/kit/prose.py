@@ -25,8 +25,10 @@ _HEADING = re.compile(r"^## (\S+)[ \t]*$", re.MULTILINE)
 PLACEHOLDER = re.compile(r"(?<![\\_^}A-Za-z])\{([a-z][a-z0-9_]*)(?::([^{}\n]*))?\}")
 _ROLE_COLOURS = {"query": "blue", "key": "orange", "value": "green"}
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-# Streamlit replaces these in the finished text, after escapes are gone: emoji and icon names, arrows, addresses.
-_REPLACED_LATER = re.compile(r"(?<=[:@<>~-])(?=\S)|(?<=www)(?=\.)", re.IGNORECASE)
+# Replaced in the finished text, after escapes are gone: names of emoji and icons, addresses, arrows.
+_REPLACED_LATER = re.compile(
+    r"(?<=:)(?=[\w+-]+:)|(?<=http:)|(?<=https:)|(?<=www)(?=\.)|(?<=@)(?=[\w-])|(?<=[<>~-])(?=[=>-])", re.IGNORECASE
+)
 _WORD_JOINER = "\u2060"
 
 

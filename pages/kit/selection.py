@@ -7,7 +7,7 @@ choose is not in the address, and the pages choose it by what they measure.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import streamlit as st
@@ -19,7 +19,7 @@ from model.zoo.catalog import CATALOG
 from pages.kit import limits, loading, mixture, notices
 from pages.kit.prose import LANGUAGES
 
-_STATE, _ADDRESS = "atlas_selection", "atlas_address"
+_KEY = "atlas_selection"
 DEFAULT_MODEL = next(iter(CATALOG))
 DEFAULT_TEXT = {"en": "The little cat sat on the mat because it was", "zh": "那只小猫坐在垫子上，因为它"}
 
@@ -84,41 +84,113 @@ _PLACES = ("layer", "head", "query", "key")
 _PARAMETERS = {f.name: "token" if f.name == "query" else f.name for f in fields(Selection)}
 
 
+@dataclass
+class _Widget:
+    """A widget that shows a value of the selection."""
+
+    shown: Any
+    changes: Callable[[Any], Mapping[str, Any]]
+    sent: Any = None  # what the browser sent last
+
+
+@dataclass
+class _State:
+    """All that this module keeps for a visitor, in one object.
+
+    Streamlit may break off a run wherever it reads or writes `st.session_state`, to begin the next one. So the object
+    is fetched first, and what belongs together is then written to it without another such access.
+    """
+
+    selection: Selection | None = None
+    address: dict[str, str] = field(default_factory=dict)
+    widgets: dict[str, _Widget] = field(default_factory=dict)
+    finished: bool = True  # whether the last run was drawn to its end
+
+
+def _state() -> _State:
+    if _KEY not in st.session_state:
+        st.session_state[_KEY] = _State()
+    state: _State = st.session_state[_KEY]
+    return state
+
+
 def current() -> Selection:
     """The selection of this visitor, every value within what the model and the text have."""
-    selection = st.session_state.get(_STATE)
-    return selection if selection is not None else sync()
+    return _state().selection or sync()
 
 
 def update(**changes: Any) -> None:
-    """Change the selection and the address. For callbacks; elsewhere `st.rerun()` has to follow.
+    """Change the selection and the address; outside of a widget's callback, `st.rerun()` has to follow.
 
     A new text or model forgets a rewound generation, and keeps query and key only where the tokens up to them are
     the same. Values out of range are brought into it, and the reader is told.
     """
-    notices.clear()
     before = current()
-    if {"text", "model"} & set(changes):
-        changes.setdefault("ids", None)
-    after = repaired(replace(before, **changes))
-    if after.ids != before.ids or after.text != before.text or after.model != before.model:
-        after = _forget_moved_places(before, after, set(changes))
-    _store(after)
+    _store(_changed(before, changes))
+
+
+def widget(name: str, value: Any, changes: Callable[[Any], Mapping[str, Any]] | None = None) -> str:
+    """The key for a widget that shows `value` and changes the selection; call it right before the widget.
+
+    `changes` turns the widget's new value into keyword arguments for `update`; without it, the value is that of
+    the field `name`. The change is read at the start of the next run. A callback would do the same, but one that is
+    broken off by the next click is lost with that click (type a text, then click a link at once).
+    """
+    key = f"choose_{name}"
+    widgets = _state().widgets
+    if st.session_state.get(key) != value:
+        st.session_state[key] = value
+    known = widgets.get(key)
+    widgets[key] = _Widget(value, changes or (lambda new: {name: new}), known.sent if known else value)
+    return key
 
 
 def sync() -> Selection:
-    """Read the address if it leads, then write it. The shell calls this at the start of every run."""
-    selection: Selection | None = st.session_state.get(_STATE)
-    shown = st.query_params.to_dict()
+    """Take in what the reader did since the last run, then write the address. The shell calls this at each start."""
+    state = _state()
+    address = st.query_params.to_dict()
+    present = {key: st.session_state[key] for key in state.widgets if key in st.session_state}
     context = get_script_run_ctx()
     # A click that overtakes the answer to the one before brings the old address along, so an address that differs
     # means nothing by itself.
-    back_or_forward = context is not None and context.is_history_navigation
-    if selection is None or (back_or_forward and shown != st.session_state.get(_ADDRESS)):
+    back_or_forward = context is not None and context.is_history_navigation and address != state.address
+    if state.selection is None or back_or_forward:
         notices.clear()
-        selection = repaired(from_parameters(shown, preferred_language()))
+        selection = repaired(from_parameters(address, preferred_language()))
+    else:
+        selection = state.selection
+        if changes := _changes(state, present):
+            selection = _changed(selection, changes)
+    for key, value in present.items():
+        state.widgets[key].sent = value
+    state.finished = False
     _store(selection)
     return selection
+
+
+def finished() -> None:
+    """The run was drawn to its end. The shell calls this."""
+    _state().finished = True
+
+
+def _changes(state: _State, present: Mapping[str, Any]) -> dict[str, Any]:
+    """What the reader changed in widgets: keyword arguments for `update`."""
+    changes: dict[str, Any] = {}
+    for key, value in present.items():
+        known = state.widgets[key]
+        # After a run that was broken off, the browser may not have heard yet what the widget should show.
+        unheard = not state.finished and value == known.sent
+        if value != known.shown and not unheard:
+            changes |= known.changes(value)
+    return changes
+
+
+def _changed(before: Selection, changes: Mapping[str, Any]) -> Selection:
+    notices.clear()
+    if {"text", "model"} & set(changes):
+        changes = {"ids": None} | dict(changes)
+    after = repaired(replace(before, **changes))
+    return _forget_moved_places(before, after, set(changes))
 
 
 def preferred_language() -> str:
@@ -202,19 +274,20 @@ def from_parameters(parameters: Mapping[str, str], lang: str = "en") -> Selectio
 
 
 def _store(selection: Selection) -> None:
-    address = to_parameters(selection)
-    st.session_state[_STATE], st.session_state[_ADDRESS] = selection, address
-    if st.query_params.to_dict() != address:
-        st.query_params.from_dict(address)
+    state = _state()
+    state.selection, state.address = selection, to_parameters(selection)
+    if st.query_params.to_dict() != state.address:
+        st.query_params.from_dict(state.address)
 
 
 def _forget_moved_places(before: Selection, after: Selection, chosen: set[str]) -> Selection:
+    if (before.model, before.text, before.ids) == (after.model, after.text, after.ids):
+        return after
     old, new = loading.run_ids(before), loading.run_ids(after)
-    same_model = before.model == after.model
     forgotten = {}
     for name in {"query", "key"} - chosen:
         position = getattr(before, name)
-        if position is not None and not (same_model and old[: position + 1] == new[: position + 1]):
+        if position is not None and (before.model != after.model or old[: position + 1] != new[: position + 1]):
             forgotten[name] = None
     return replace(after, **forgotten)
 

@@ -5,7 +5,6 @@ from streamlit.navigation.page import StreamlitPage
 
 from model.zoo.catalog import CATALOG
 from pages.kit import limits, loading, navigation, selection
-from pages.kit.controls import show
 from pages.kit.prose import LANGUAGES, Prose
 
 EXAMPLES = ("english", "chinese", "code", "pattern")
@@ -23,13 +22,11 @@ def draw(known: dict[str, StreamlitPage], current: str) -> None:
 
 
 def _model(name: str, say: Prose) -> None:
-    show("model", name)
     st.selectbox(
         say.label("model"),
         list(CATALOG),
-        key="model",
+        key=selection.widget("model", name),
         format_func=lambda one: f"{one} · {_millions(one)} M",
-        on_change=lambda: selection.update(model=st.session_state["model"]),
     )
 
 
@@ -39,19 +36,29 @@ def _millions(name: str) -> str:
 
 
 def _text(sel: selection.Selection, say: Prose) -> None:
-    show("text", sel.text)
-    st.text_area(
-        say.label("text"),
-        key="text",
-        height="content",
-        on_change=lambda: selection.update(text=st.session_state["text"]),
-    )
+    st.text_area(say.label("text"), key=selection.widget("text", sel.text), height="content")
     with st.container(key="below_text", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(f'<p class="atlas-count">{_count(sel, say)}</p>')
-        _language(sel.lang, say)
-    if sel.ids is not None:
-        st.button(say.label("back_to_text"), key="back_to_text", on_click=lambda: selection.update(ids=None))
-    _examples(sel, say)
+        st.segmented_control(
+            say.label("language"),
+            list(LANGUAGES),
+            key=selection.widget("lang", sel.lang),
+            format_func=LANGUAGES.__getitem__,
+            required=True,
+            label_visibility="collapsed",
+        )
+    if sel.ids is not None and st.button(say.label("back_to_text"), key="back_to_text"):
+        selection.update(ids=None)
+        st.rerun()
+    texts = {name: say.plain(f"example_{name}_text") for name in EXAMPLES}
+    chosen = next((name for name, text in texts.items() if text == sel.text and sel.ids is None), None)
+    st.pills(
+        say.label("examples"),
+        list(texts),
+        key=selection.widget("example", chosen, lambda name: {"text": texts[name]} if name else {}),
+        format_func=lambda name: say.label(f"example_{name}"),
+        label_visibility="collapsed",
+    )
 
 
 def _count(sel: selection.Selection, say: Prose) -> str:
@@ -63,34 +70,3 @@ def _count(sel: selection.Selection, say: Prose) -> str:
     if excerpt.tokens_cut:
         return say.html("token_count_of", n=len(excerpt.ids), of=excerpt.n_tokens)
     return say.html("token_count_one" if excerpt.n_tokens == 1 else "token_count", n=excerpt.n_tokens)
-
-
-def _language(lang: str, say: Prose) -> None:
-    show("lang", lang)
-    st.segmented_control(
-        say.label("language"),
-        list(LANGUAGES),
-        key="lang",
-        format_func=LANGUAGES.__getitem__,
-        required=True,
-        label_visibility="collapsed",
-        on_change=lambda: selection.update(lang=st.session_state["lang"]),
-    )
-
-
-def _examples(sel: selection.Selection, say: Prose) -> None:
-    texts = {name: say.plain(f"example_{name}_text") for name in EXAMPLES}
-    show("example", next((name for name, text in texts.items() if text == sel.text and sel.ids is None), None))
-
-    def choose() -> None:
-        if name := st.session_state["example"]:
-            selection.update(text=texts[name])
-
-    st.pills(
-        say.label("examples"),
-        list(texts),
-        key="example",
-        format_func=lambda name: say.label(f"example_{name}"),
-        label_visibility="collapsed",
-        on_change=choose,
-    )
