@@ -2,51 +2,67 @@
 
 from __future__ import annotations
 
-import unicodedata
-
-import regex
+import regex  # unlike unicodedata it knows clusters, and Unicode's latest characters
 
 _CLUSTER = regex.compile(r"\X")
-_SIGNS = {" ": "·", "\n": "↵", "\t": "⇥", "\r": "␍", "\u00a0": "⍽", "\u3000": "□", "\u007f": "␡"}
-_NAMES = {
-    "\u200b": "ZWSP", "\u200c": "ZWNJ", "\u200d": "ZWJ", "\ufeff": "BOM", "\u200e": "LRM", "\u200f": "RLM",
-    "\u2028": "LS", "\u2029": "PS", "\u00ad": "SHY", "\u2060": "WJ",
+_MARK = regex.compile(r"\p{M}")
+# Controls, formats, private use, unassigned, separators, default-ignorables and the empty braille cell; not the
+# Arabic signs that are formats by category and do have a shape.
+_INVISIBLE = regex.compile(r"[[\p{C}\p{Z}\p{DI}\u2800]--[\p{Prepended_Concatenation_Mark}]]", regex.V1)
+
+_SIGNS = {
+    **{chr(code): chr(0x2400 + code) for code in range(0x20)},  # ␀ … ␟
+    " ": "·", "\n": "↵", "\t": "⇥", "\r": "␍", "\x7f": "␡", "\u00a0": "⍽",
 }  # fmt: skip
+_NAMES = {
+    0x00AD: "SHY", 0x034F: "CGJ", 0x061C: "ALM", 0x200B: "ZWSP", 0x200C: "ZWNJ", 0x200D: "ZWJ", 0x200E: "LRM",
+    0x200F: "RLM", 0x2028: "LS", 0x2029: "PS", 0x202A: "LRE", 0x202B: "RLE", 0x202C: "PDF", 0x202D: "LRO",
+    0x202E: "RLO", 0x2060: "WJ", 0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI", 0xFEFF: "BOM",
+    **{0xFE00 + i: f"VS{i + 1}" for i in range(16)},
+}  # fmt: skip
+_ZWJ = "\u200d"
+_EMOJI_STYLES = "\ufe0e\ufe0f"
+_BLACK_FLAG = "\U0001f3f4"
+_TAGS = (0xE0020, 0xE007F)
 
 
-def boundaries(text: str) -> frozenset[int]:
-    """Offsets in `text` where an extended grapheme cluster ends (Unicode Standard Annex #29)."""
-    return frozenset(match.end() for match in _CLUSTER.finditer(text))
+def boundaries(text: str) -> list[int]:
+    """Offsets in `text` where an extended grapheme cluster ends, ascending (Unicode Standard Annex #29)."""
+    return [match.end() for match in _CLUSTER.finditer(text)]
 
 
 def visible(text: str) -> str:
-    """`text` with whitespace, controls and characters without a shape drawn as signs.
+    """`text` with a sign in place of every character that has no shape of its own.
 
-    Joiners and marks inside a cluster that has a shape (a family of emoji, é) stay as they are.
+    Space ·, line feed ↵, tab ⇥, other ASCII controls as their pictures (␍, ␛), no-break space ⍽, the rest by
+    abbreviation or number (⟨ZWJ⟩, ⟨U+3000⟩). What joins or selects the shapes of a cluster (a family of emoji, a flag,
+    ❤️) stays; a mark with nothing to sit on gets a circle (◌́). Empty only for an empty text.
     """
     return "".join(_cluster(match.group()) for match in _CLUSTER.finditer(text))
 
 
 def _cluster(cluster: str) -> str:
-    if any(_has_shape(c) for c in cluster):
+    if len(cluster) == 1 and cluster.isascii() and cluster.isprintable() and cluster != " ":
         return cluster
-    return "".join(map(_sign, cluster))
+    out, based = "", False
+    for place, char in enumerate(cluster):
+        if _INVISIBLE.match(char):
+            kept = based and _shapes(cluster, place)
+            out += char if kept else _sign(char)
+            based = kept
+        else:
+            out += "◌" + char if _MARK.match(char) and not based else char
+            based = True
+    return out
 
 
-def _has_shape(character: str) -> bool:
-    return unicodedata.category(character)[0] not in "CZM"
+def _shapes(cluster: str, place: int) -> bool:
+    """Whether an invisible character changes how the visible ones around it look."""
+    char = cluster[place]
+    if char == _ZWJ:
+        return place + 1 < len(cluster)
+    return char in _EMOJI_STYLES or (cluster[0] == _BLACK_FLAG and _TAGS[0] <= ord(char) <= _TAGS[1])
 
 
-def _sign(character: str) -> str:
-    if character in _SIGNS:
-        return _SIGNS[character]
-    if character in _NAMES:
-        return f"⟨{_NAMES[character]}⟩"
-    if ord(character) < 0x20:
-        return chr(0x2400 + ord(character))
-    category = unicodedata.category(character)
-    if category[0] == "M":  # a mark with nothing to sit on: give it a circle
-        return "◌" + character
-    if category in ("Cn", "Co", "Cs", "Cc", "Cf") or category[0] == "Z":
-        return f"⟨U+{ord(character):04X}⟩"
-    return character
+def _sign(char: str) -> str:
+    return _SIGNS.get(char) or f"⟨{_NAMES.get(ord(char), f'U+{ord(char):04X}')}⟩"

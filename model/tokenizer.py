@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 
 import tokenizers
 
+from model import byte_level
 from model.graphemes import boundaries, visible
+from model.merges import MergeRules, MergeStep, merge_steps
 
-KINDS = {"BPE": "BPE", "WordPiece": "WordPiece", "Unigram": "Unigram", "WordLevel": "word level"}
+_KINDS = {"BPE": "BPE", "WordPiece": "WordPiece", "Unigram": "Unigram", "WordLevel": "word level"}
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,8 @@ class Piece:
     """A run of tokens that together are whole characters, as a reader sees them.
 
     Tokens `start` … `end` - 1 with their `ids`; `text` as it is, `label` with whitespace visible, `data` its
-    bytes. Most pieces are one token; a Chinese character or an emoji may take several.
+    bytes. Most pieces are one token; a Chinese character or an emoji may take several. `special`: the one token
+    is a special one, such as the end of text.
     """
 
     start: int
@@ -33,22 +37,10 @@ class Piece:
     special: bool
 
 
-@dataclass(frozen=True)
-class MergeStep:
-    """One step of a byte-pair merge: `pair` became one part, by the rule of that `rank` (0: learned first).
-
-    `parts` are the bytes of all parts after the step. The first step has no pair: single bytes.
-    """
-
-    pair: tuple[bytes, bytes] | None
-    rank: int | None
-    parts: tuple[bytes, ...]
-
-
 class StreamDecoder:
     """Decodes tokens as they come, holding back the bytes of an incomplete character.
 
-    All that `push` and the final `flush` return, joined, is what decoding all ids at once gives.
+    All that `push` and the final `flush` return, joined, is what decoding all ids at once gives, whatever the ids.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -61,27 +53,33 @@ class StreamDecoder:
         """The text that this token completes."""
         if self._tokenizer.byte_level:
             return self._decoder.decode(self._tokenizer.token_bytes(token))
-        # Other kinds decode a token by its neighbours (spaces, continuation marks): decode all, give the rest.
+        # Other kinds write a token by its neighbours (spaces between words): decode all, give what is new.
         self._ids.append(token)
-        text = self._tokenizer.decode(self._ids)
-        new = text[len(self._given) :] if text.startswith(self._given) else ""
-        self._given += new
-        return new
+        return "" if token in self._tokenizer.byte_tokens else self._rest()
 
     def flush(self) -> str:
-        """What is left at the end: a cut character, as replacement characters."""
+        """What is left at the end: a cut character, as U+FFFD. The decoder can then be used for another text."""
         if self._tokenizer.byte_level:
             return self._decoder.decode(b"", final=True)
-        rest = self._tokenizer.decode(self._ids)[len(self._given) :]
+        rest = self._rest()
         self._ids, self._given = [], ""
+        return rest
+
+    def _rest(self) -> str:
+        text = self._tokenizer.decode(self._ids)
+        rest = text[len(self._given) :]
+        self._given = text
         return rest
 
 
 class Tokenizer:
-    """A trained tokenizer. Encoding and decoding change nothing in it, so threads may share one."""
+    """A trained tokenizer. Encoding and decoding change nothing in it, so threads may share one.
+
+    An id without a token (models round their vocabulary up) stands for no text, and its label is ⟨#50300⟩.
+    """
 
     def __init__(self, definition: str) -> None:
-        """From the JSON text of a tokenizer.json.
+        """From the JSON text of a tokenizer.json. Its truncation and padding are left out: a text is never cut here.
 
         Raises:
             ValueError: if it is none.
@@ -94,9 +92,20 @@ class Tokenizer:
         except Exception as error:  # the library raises bare Exception
             raise ValueError(f"This is not a tokenizer.json that can be read: {error}") from None
         self._literal.encode_special_tokens = True
+        for coder in (self._parsing, self._literal):
+            coder.no_truncation()
+            coder.no_padding()
+        added = self._parsing.get_added_tokens_decoder()
+        self._added = frozenset(added)
+        self.special_ids = frozenset(i for i, token in added.items() if token.special)
+        self.vocab_size = 1 + max(self._parsing.get_vocab().values(), default=-1)
+        decoder = self._data.get("decoder") or {}
+        decoders = {part.get("type") for part in decoder.get("decoders", [decoder])}
+        self.byte_level = "ByteLevel" in decoders
+        self.byte_tokens = self._bytes_as_tokens() if "ByteFallback" in decoders else {}
 
     @classmethod
-    def from_file(cls, path: str | Path) -> Tokenizer:
+    def from_file(cls, path: str | os.PathLike[str]) -> Tokenizer:
         """From a tokenizer.json.
 
         Raises:
@@ -107,193 +116,181 @@ class Tokenizer:
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"The tokenizer {Path(path).name} cannot be read: {error}") from None
 
-    @property
-    def vocab_size(self) -> int:
-        """Number of tokens, special ones included."""
-        return int(self._parsing.get_vocab_size())
-
-    @cached_property
-    def special_ids(self) -> frozenset[int]:
-        """Ids of tokens that stand for no text, like `<|endoftext|>`."""
-        return frozenset(i for i, token in self._parsing.get_added_tokens_decoder().items() if token.special)
-
-    @cached_property
-    def byte_level(self) -> bool:
-        """Whether tokens are runs of bytes (GPT-2's byte-level BPE)."""
-        decoder = self._data.get("decoder") or {}
-        parts = decoder.get("decoders", [decoder])
-        return any(part.get("type") == "ByteLevel" for part in parts)
+    def _bytes_as_tokens(self) -> dict[int, int]:
+        """Tokens that stand for a single byte (`<0xE7>`) in a vocabulary of words, and their byte."""
+        ids = {byte: self._parsing.token_to_id(f"<0x{byte:02X}>") for byte in range(256)}
+        return {token: byte for byte, token in ids.items() if token is not None}
 
     @property
     def kind(self) -> str:
-        """The kind of tokenizer, in words: "byte-level BPE", "WordPiece", "Unigram" …"""
-        name = KINDS.get(self._data["model"].get("type", "BPE"), "unknown")
+        """The kind of tokenizer, in words: "byte-level BPE", "BPE", "WordPiece", "Unigram" or "word level"."""
+        name = _KINDS.get(self._data["model"].get("type", "BPE"), "unknown")
         return f"byte-level {name}" if self.byte_level else name
 
-    def encode(self, text: str, parse_special: bool = False) -> list[int]:
-        """Token ids of a text. `<|endoftext|>` and its like are plain text unless `parse_special`.
+    def encode(self, text: str, parse_special: bool = False, add_special: bool = True) -> list[int]:
+        """Token ids of a text.
 
-        Lone surrogates, which are no characters, become U+FFFD.
+        `<|endoftext|>` and its like in the text are plain text unless `parse_special`. `add_special` lets a tokenizer
+        that frames texts do so (BERT's [CLS] and [SEP]). Lone surrogates, which are no characters, become U+FFFD.
         """
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         coder = self._parsing if parse_special else self._literal
-        return list(coder.encode(text).ids)
+        return list(coder.encode(_scalars(text), add_special_tokens=add_special).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of token ids, special tokens included; bytes that are no character become U+FFFD."""
-        if self.byte_level:
-            return b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
-        return str(self._parsing.decode(list(ids), skip_special_tokens=False))
-
-    def token_bytes(self, token: int) -> bytes:
-        """The bytes that a token stands for.
+        """The text of token ids, special tokens included; bytes that are no character become U+FFFD.
 
         Raises:
-            ValueError: for an id that is not in the vocabulary.
+            ValueError: for a negative id.
         """
-        text = self._parsing.id_to_token(int(token))
-        if text is None:
-            raise ValueError(f"There is no token {token}: ids go from 0 to {self.vocab_size - 1}.")
+        if self.byte_level:
+            return b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
+        return str(self._parsing.decode([_checked(i) for i in ids], skip_special_tokens=False))
+
+    def token(self, token: int) -> str | None:
+        """The vocabulary's own spelling of a token ("Ġthe", "##ing"), or None for an id without one.
+
+        Raises:
+            ValueError: for a negative id.
+        """
+        spelling: str | None = self._parsing.id_to_token(_checked(token))
+        return spelling
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes that a token stands for; where that depends on its neighbours, the UTF-8 of its spelling.
+
+        Raises:
+            ValueError: for a negative id.
+        """
+        spelling = self.token(token)
+        if spelling is None:
+            return b""
+        if token in self.byte_tokens:
+            return bytes([self.byte_tokens[token]])
         if not self.byte_level or token in self._added:
-            return str(text).encode("utf-8")
-        return bytes(_byte_of()[c] for c in text)
-
-    @cached_property
-    def _added(self) -> frozenset[int]:
-        return frozenset(self._parsing.get_added_tokens_decoder())
-
-    def token_strings(self, ids: Sequence[int]) -> list[str]:
-        """The text that each token completes ("" while a character is incomplete); joined, `decode(ids)`."""
-        stream = self.stream()
-        texts = [stream.push(i) for i in ids]
-        if texts:
-            texts[-1] += stream.flush()
-        return texts
+            return spelling.encode("utf-8")
+        return byte_level.spelled(spelling)
 
     def stream(self) -> StreamDecoder:
         """A decoder for tokens that come one by one."""
         return StreamDecoder(self)
 
+    def token_strings(self, ids: Sequence[int]) -> list[str]:
+        """The text that each token completes ("" while a character is incomplete); joined, `decode(ids)`."""
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        texts = [decoder.decode(part) for part in self._parts(ids)]
+        if texts:
+            texts[-1] += decoder.decode(b"", final=True)
+        return texts
+
+    def _parts(self, ids: Sequence[int]) -> list[bytes]:
+        """The bytes of each token where it stands; joined and decoded, they are `decode(ids)`."""
+        if self.byte_level:
+            return [self.token_bytes(i) for i in ids]
+        text, parts, done, at = self.decode(ids), list[bytes](), 0, 0
+        while at < len(ids):
+            end = at + 1
+            while ids[at] in self.byte_tokens and end < len(ids) and ids[end] in self.byte_tokens:
+                end += 1
+            prefix = self.decode(ids[:end]) if end < len(ids) else text
+            while not text.startswith(prefix):  # an incomplete character, or a space that goes before what follows
+                prefix = prefix[:-1]
+            reached = max(done, len(prefix))
+            new = text[done:reached]
+            raw = [self.token_bytes(i) for i in ids[at:end]]
+            if ids[at] not in self.byte_tokens:
+                parts.append(new.encode("utf-8"))
+            elif b"".join(raw) == new.encode("utf-8"):
+                parts += raw
+            else:  # one wrong byte makes the library give up the run: U+FFFD for every byte of it
+                cuts = [*range(end - at), len(new)]
+                parts += [new[low:high].encode("utf-8") for low, high in zip(cuts, cuts[1:], strict=False)]
+            done, at = reached, end
+        return parts
+
     def pieces(self, ids: Sequence[int]) -> list[Piece]:
         """The tokens grouped into characters as people see them (extended grapheme clusters, UAX #29).
 
-        Each piece is the shortest run of tokens that begins and ends where a character does, and a special
-        token is always a piece of its own. Their texts, joined, are `decode(ids)`.
+        Each piece is the shortest run of tokens that begins and ends where a character does, and a special token is
+        always a piece of its own. Their texts, joined, are `decode(ids)`.
         """
+        ids = [int(i) for i in ids]
+        parts = self._parts(ids)
         pieces: list[Piece] = []
         at = 0
         while at < len(ids):
-            if ids[at] in self.special_ids:
-                pieces.append(self._piece(ids, at, at + 1, self.decode(ids[at : at + 1])))
-                at += 1
-                continue
-            end = next((i for i in range(at, len(ids)) if ids[i] in self.special_ids), len(ids))
-            pieces += self._plain_pieces(ids, at, end)
+            end = at + 1
+            if ids[at] not in self.special_ids:
+                while end < len(ids) and ids[end] not in self.special_ids:
+                    end += 1
+            pieces += self._grouped(ids, parts, at, end)
             at = end
         return pieces
 
-    def _plain_pieces(self, ids: Sequence[int], start: int, end: int) -> list[Piece]:
-        texts = self.token_strings(ids[start:end])
-        cuts = boundaries("".join(texts))
-        pieces, piece_start, text = [], start, ""
-        length = 0
-        complete = self._complete_after(ids[start:end])
-        for i, part in enumerate(texts):
-            text += part
-            length += len(part)
-            last = start + i + 1 == end
-            if last or (complete[i] and length in cuts and text):
-                pieces.append(self._piece(ids, piece_start, start + i + 1, text))
-                piece_start, text = start + i + 1, ""
+    def _grouped(self, ids: Sequence[int], parts: Sequence[bytes], start: int, end: int) -> list[Piece]:
+        data = b"".join(parts[start:end])
+        found = byte_level.characters(data)
+        text = "".join(char.text for char in found)
+        special = ids[start] in self.special_ids
+        ends = [len(text)] if special else boundaries(text)
+        cuts = {0: 0} | {found[offset - 1].end: offset for offset in ends if offset}  # places in bytes, in text
+        pieces, first, low, high = [], start, 0, 0
+        for place in range(start, end):
+            high += len(parts[place])
+            if high in cuts:
+                own = data[low:high]
+                name = byte_level.labels([own])[0] or self.label(ids[first])
+                run = tuple(ids[first : place + 1])
+                pieces.append(Piece(first, place + 1, text[cuts[low] : cuts[high]], name, run, own, special))
+                first, low = place + 1, high
         return pieces
 
-    def _complete_after(self, ids: Sequence[int]) -> list[bool]:
-        """Whether no character is cut after each token."""
-        if not self.byte_level:
-            return [True] * len(ids)
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        states = []
-        for i in ids:
-            decoder.decode(self.token_bytes(i))
-            states.append(not decoder.getstate()[0])
-        return states
+    def label(self, token: int) -> str:
+        """A visible name for a token on its own, as for a candidate that is not in the text; never empty.
 
-    def _piece(self, ids: Sequence[int], start: int, end: int, text: str) -> Piece:
-        run = tuple(int(i) for i in ids[start:end])
-        data = b"".join(map(self.token_bytes, run)) if self.byte_level else text.encode("utf-8")
-        special = run[0] in self.special_ids
-        return Piece(start, end, text, text if special else visible(text) or "⟨⟩", run, data, special)
+        Raises:
+            ValueError: for a negative id.
+        """
+        return self.labels([token])[0]
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """A visible name for every token, never empty.
+        """A visible name for every token of a text, never empty.
 
-        Whitespace and control characters are drawn as signs; of a character that several tokens make up, each
-        token is named "猫 1/3" and so on; bytes that are no character at all are ⟨0xE7⟩.
+        Whitespace and control characters are drawn as signs (`model.graphemes.visible`); a part of a character is
+        named after it with the place of its bytes ("猫 1/3"); a byte that belongs to no character is ⟨0xE7⟩. Kinds
+        whose spelling is read as text keep it ("##ing").
         """
-        names: list[str] = []
-        for piece in self.pieces(ids):
-            n = piece.end - piece.start
-            if n == 1:
-                names.append(self._byte_names(piece) if "\ufffd" in piece.text else piece.label)
-            elif "\ufffd" in piece.text and b"\xef\xbf\xbd" not in piece.data:
-                names += [_hex(self.token_bytes(i)) for i in piece.ids]
-            else:
-                names += [f"{piece.label} {i + 1}/{n}" for i in range(n)]
-        return names
-
-    def _byte_names(self, piece: Piece) -> str:
-        return piece.label if b"\xef\xbf\xbd" in piece.data else _hex(piece.data)
+        if self.byte_level:
+            names = byte_level.labels(self._parts(ids))
+            return [name or f"⟨#{i}⟩" for name, i in zip(names, ids, strict=True)]
+        raw = [self.token_bytes(i) for i in ids]
+        spelled = [visible((self.token(i) or f"⟨#{i}⟩").replace("▁", " ")) for i in ids]
+        names = byte_level.labels(raw)
+        return [names[k] if i in self.byte_tokens else spelled[k] or f"⟨#{i}⟩" for k, i in enumerate(ids)]
 
     def merges(self, text: str) -> list[MergeStep]:
         """The byte-pair merges that make a text's tokens, one a step, as the tokenizer does them.
 
-        `text` is cut into words first, as the tokenizer cuts it; the steps of the words follow each other, and
-        the last step's parts are the tokens.
+        `text` is cut into words first, as the tokenizer cuts it; the steps of the words follow each other, and the last
+        step's parts are the tokens. Every step holds all parts: meant for words and short sentences.
 
         Raises:
-            ValueError: if this is not a byte-level BPE tokenizer.
+            ValueError: if this is no byte-level BPE tokenizer, or the text holds a token that no merge makes.
         """
         if self.kind != "byte-level BPE":
             raise ValueError(f"Merges can be replayed for a byte-level BPE tokenizer; this one is {self.kind}.")
-        words = [word for word, _ in self._literal.pre_tokenizer.pre_tokenize_str(text)] if text else []
-        parts: list[list[str]] = [list(word) for word in words]
-        steps = [MergeStep(None, None, self._as_bytes(parts))]
-        for word in parts:
-            while (best := self._best_pair(word)) is not None:
-                rank, left, right = best
-                merged: list[str] = []
-                for part in word:
-                    if merged and (merged[-1], part) == (left, right):
-                        merged[-1] += part
-                    else:
-                        merged.append(part)
-                word[:] = merged
-                pair = self._as_bytes([[left, right]])
-                steps.append(MergeStep((pair[0], pair[1]), rank, self._as_bytes(parts)))
-        return steps
-
-    def _best_pair(self, word: list[str]) -> tuple[int, str, str] | None:
-        ranked = [(self._ranks[p], *p) for p in zip(word, word[1:], strict=False) if p in self._ranks]
-        return min(ranked, default=None)
+        return merge_steps(_scalars(text), self._literal, self._rules)
 
     @cached_property
-    def _ranks(self) -> dict[tuple[str, str], int]:
-        merges = self._data["model"]["merges"]
-        pairs = (tuple(m.split(" ", 1)) if isinstance(m, str) else tuple(m) for m in merges)
-        return {(left, right): rank for rank, (left, right) in enumerate(pairs)}
-
-    @staticmethod
-    def _as_bytes(words: Sequence[Sequence[str]]) -> tuple[bytes, ...]:
-        return tuple(bytes(_byte_of()[c] for c in part) for word in words for part in word)
+    def _rules(self) -> MergeRules:
+        return MergeRules.of(self._data["model"])
 
 
-@lru_cache(maxsize=1)
-def _byte_of() -> dict[str, int]:
-    """GPT-2's alphabet: printable Latin-1 bytes are themselves, the other 68 follow from U+0100."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [b for b in range(256) if b not in printable]
-    return {chr(b): b for b in printable} | {chr(0x100 + i): b for i, b in enumerate(others)}
+def _checked(token: int) -> int:
+    if token < 0:
+        raise ValueError(f"There is no token {token}: ids begin at 0.")
+    return int(token)
 
 
-def _hex(data: bytes) -> str:
-    return "⟨0x" + data.hex().upper() + "⟩"
+def _scalars(text: str) -> str:
+    """A lone surrogate has no UTF-8 form, and the library refuses it; two that belong together are a character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -70,8 +70,8 @@ def test_text_colours_are_readable(mode: str) -> None:
 # fmt: off
 ORDER = [
     "config", "names", "hooks", "norms", "positions", "masks", "feedforward", "cache", "kernels", "attention",
-    "block", "transformer", "graphemes", "tokenizer", "sampling", "generation", "trace", "zoo", "language", "analysis",
-    "training", "__main__",
+    "block", "transformer", "graphemes", "byte_level", "merges", "tokenizer", "settings", "ledger", "losses",
+    "sampling", "generation", "trace", "zoo", "language", "analysis", "training", "__main__",
 ]
 # fmt: on
 SOURCES = sorted((ROOT / "model").rglob("*.py"))
