@@ -19,6 +19,12 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "norm_place": get_args(NormPlace),
     "activation": get_args(Activation),
 }
+_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int,), "a whole number"),
+    "int | None": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+}
 # Far above any published model, far below what a hostile file could ask for.
 _LIMITS = {"vocab_size": 2_000_000, "d_model": 65_536, "d_ff": 1_048_576, "d_head": 8_192}
 _LIMITS |= {"n_layers": 1_024, "n_encoder_layers": 1_024, "n_heads": 1_024, "max_positions": 16_777_216}
@@ -69,6 +75,8 @@ class TransformerConfig:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}.")
+        for f in fields(self):
+            self._check_type(f.name, str(f.type))
         for name in ("vocab_size", "d_model", "n_heads", "n_kv_heads", "d_head", "d_ff", "max_positions"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
@@ -90,6 +98,15 @@ class TransformerConfig:
             raise ValueError("n_encoder_layers is for an encoder-decoder, and it needs at least one.")
         if not self.norm_eps > 0 or not self.rope_theta > 0:
             raise ValueError("norm_eps and rope_theta must be greater than 0.")
+
+    def _check_type(self, name: str, annotation: str) -> None:
+        """Configs come from files: a size may arrive as a string, a fraction or a truth value."""
+        value = getattr(self, name)
+        if annotation not in _TYPES or (value is None and "None" in annotation):
+            return
+        types, wanted = _TYPES[annotation]
+        if not isinstance(value, types) or isinstance(value, bool) != (types == (bool,)):
+            raise ValueError(f"{name} is {value!r:.40}; it must be {wanted}.")
 
     @property
     def gated(self) -> bool:

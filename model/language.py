@@ -150,9 +150,13 @@ def load(name: str | Path = "storyteller", device: str = "auto", dtype: str = "f
         target = best_device() if device == "auto" else torch.device(device)
     except RuntimeError:
         raise ValueError(f"The device is {device!r}; choose auto, cpu, cuda or mps.") from None
+    try:
+        torch.empty(0, device=target)
+    except (RuntimeError, AssertionError, NotImplementedError):  # by build and backend
+        raise ValueError(f"The device {device!r} is not there on this machine; choose auto or cpu.") from None
     entry = CATALOG.get(str(name))
     folder = entry.folder if entry else Path(name)
-    if not folder.is_dir():
+    if not str(name) or not folder.is_dir():
         raise CheckpointError(f"There is no model {str(name)!r}. Known are {', '.join(CATALOG)}, or give a folder.")
     transformer = load_checkpoint(folder, target, DTYPES[dtype])
     if not (folder / "tokenizer.json").is_file():

@@ -52,6 +52,8 @@ class Transformer(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw new weights: normal with std 0.02, projections into the stream scaled by 1/√(2·layers) (GPT-2)."""
+        if self.embed.weight.is_meta:  # only a plan of a model: nothing to draw
+            return
         deep = 0.02 / math.sqrt(2 * max(1, self.config.n_layers))
         for name, parameter in self.named_parameters():
             if parameter.dim() > 1:

@@ -15,6 +15,8 @@ from model.transformer import Transformer
 from model.zoo.families import family_of
 from model.zoo.families.family import Family
 
+_FLOATS = {"F64", "F32", "F16", "BF16"}  # as the header of a safetensors file spells them
+
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be loaded; the message says why, in one sentence."""
@@ -33,7 +35,7 @@ def read_config(folder: Path) -> tuple[TransformerConfig, Family]:
         return TransformerConfig(**family.config(data)), family
     except OSError:
         raise CheckpointError(f"{folder.name} has no config.json that can be read.") from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise CheckpointError(f"The config of {folder.name} cannot be used: {error}") from None
 
 
@@ -56,8 +58,13 @@ def load_checkpoint(
     weights: dict[str, Tensor] = {}
     try:
         with safe_open(path, framework="pt", device=str(device)) as file:
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            for theirs, ours in _match(shapes, wanted, family, config).items():
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+            used = _match(shapes, wanted, family, config)
+            for theirs in used:
+                if slices[theirs].get_dtype() not in _FLOATS:
+                    raise CheckpointError(f"{theirs} holds {slices[theirs].get_dtype()}, not floating-point weights.")
+            for theirs, ours in used.items():
                 weights[ours] = _laid_out(file.get_tensor(theirs).to(dtype))
     except FileNotFoundError:
         raise CheckpointError(f"{folder.name} has no model.safetensors.") from None

@@ -41,17 +41,22 @@ def config(data: Mapping[str, Any]) -> dict[str, Any]:
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
         raise ValueError(f"RoPE scaling of type {kind!r} is not supported yet.")
+    if rope.get("partial_rotary_factor", 1) != 1:
+        raise ValueError("RoPE on a part of each head (partial_rotary_factor) is not supported yet.")
     if data.get("hidden_act", "silu") != "silu":
         raise ValueError(f"A Llama model has the activation silu, not {data['hidden_act']!r}.")
     try:
         heads, d_model = data["num_attention_heads"], data["hidden_size"]
+        kv_heads, d_head, ends = (data.get(k) for k in ("num_key_value_heads", "head_dim", "eos_token_id"))
+        if d_head is None:
+            d_head = d_model // max(1, heads)
         return {
             "vocab_size": data["vocab_size"],
             "d_model": d_model,
             "n_layers": data["num_hidden_layers"],
             "n_heads": heads,
-            "n_kv_heads": data.get("num_key_value_heads") or heads,
-            "d_head": data.get("head_dim") or d_model // heads,
+            "n_kv_heads": heads if kv_heads is None else kv_heads,
+            "d_head": d_head,
             "d_ff": data["intermediate_size"],
             "max_positions": data.get("max_position_embeddings", 2048),
             "rope_theta": rope.get("rope_theta") or data.get("rope_theta", 10_000.0),
@@ -61,7 +66,7 @@ def config(data: Mapping[str, Any]) -> dict[str, Any]:
             "mlp_bias": data.get("mlp_bias", False),
             "tied_embeddings": data.get("tie_word_embeddings", False),
             "bos_id": data.get("bos_token_id"),
-            "eos_id": data.get("eos_token_id"),
+            "eos_id": ends[0] if isinstance(ends, list) and ends else ends,  # of several the first is the text's end
             "pad_id": data.get("pad_token_id"),
         }
     except KeyError as missing:

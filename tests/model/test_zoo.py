@@ -1,0 +1,274 @@
+"""What is wrong with a checkpoint is said in one sentence, before anything large is allocated."""
+
+import json
+import math
+import pickle
+import struct
+import tracemalloc
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model import load
+from model.config import TransformerConfig
+from model.zoo.catalog import CATALOG
+from model.zoo.families import FAMILIES
+from model.zoo.readers import CheckpointError, load_checkpoint, save_checkpoint
+from tests.model.tiny import some_ids, tiny
+
+ENTRY = CATALOG["storyteller"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A sound checkpoint, to be spoiled."""
+    path = tmp_path / "tiny"
+    save_checkpoint(path, tiny(), dtype=torch.float32)
+    return path
+
+
+def spoil_config(folder, **changes):
+    data = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in data.items() if v != "left out"}))
+
+
+def spoil_weights(folder, change):
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+
+
+def fails(folder, says):
+    """One CheckpointError with one sentence of reasonable length."""
+    with pytest.raises(CheckpointError, match=says) as error:
+        load_checkpoint(folder)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 400
+    return str(error.value)
+
+
+def test_a_sound_checkpoint_loads(folder):
+    with torch.no_grad():
+        assert torch.equal(load_checkpoint(folder)(some_ids(1, 5)), tiny()(some_ids(1, 5)))
+
+
+def test_a_missing_tensor(folder):
+    spoil_weights(folder, lambda t: t.pop("model.layers.1.mlp.up_proj.weight"))
+    fails(folder, r"lacks model\.layers\.1\.mlp\.up_proj\.weight\.")
+    spoil_weights(folder, lambda t: t.pop("model.norm.weight"))
+    fails(folder, "and 1 more")
+
+
+def test_a_tensor_too_many(folder):
+    spoil_weights(folder, lambda t: t.update({"model.layers.2.mlp.up_proj.weight": torch.zeros(1)}))
+    fails(folder, r"has model\.layers\.2\.mlp\.up_proj\.weight, which this model has no place for\.")
+
+
+def test_a_bias_that_the_config_does_not_mention(folder):
+    spoil_weights(folder, lambda t: t.update({"model.layers.0.self_attn.q_proj.bias": torch.zeros(32)}))
+    fails(folder, "no place for")
+
+
+@pytest.mark.parametrize("shape", [(32, 40), (40, 33), (40,), (1, 40, 32), (0,)], ids=str)
+def test_a_tensor_of_another_shape(folder, shape):
+    spoil_weights(folder, lambda t: t.update({"model.layers.0.mlp.up_proj.weight": torch.zeros(shape)}))
+    fails(folder, r"up_proj\.weight has shape .*; the config asks for \(40, 32\)")
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.bool])
+def test_integers_are_not_weights(folder, dtype):
+    spoil_weights(folder, lambda t: t.update({"model.norm.weight": torch.ones(32, dtype=dtype)}))
+    fails(folder, r"model\.norm\.weight holds")
+
+
+def test_tied_and_untied_heads(folder):
+    # Tied: the head may be stored as well, and is not read twice.
+    spoil_weights(folder, lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"].clone()}))
+    assert load_checkpoint(folder).unembed is None
+    # Untied and missing is an error, not a guess.
+    spoil_weights(folder, lambda t: t.pop("lm_head.weight"))
+    spoil_config(folder, tie_word_embeddings=False)
+    fails(folder, r"lacks lm_head\.weight")
+
+
+def test_rope_frequencies_of_older_files_are_not_needed(folder):
+    spoil_weights(folder, lambda t: t.update({"model.layers.0.self_attn.rotary_emb.inv_freq": torch.zeros(4)}))
+    load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("cut", [0, 4, 8, 20, 2000, -1])
+def test_a_cut_file(folder, cut):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:cut])
+    fails(folder, r"model\.safetensors is damaged or not a safetensors file")
+
+
+def test_a_header_that_promises_more_than_there_is(folder):
+    path = folder / "model.safetensors"
+    for length in (2**63, 2**64 - 1, 10**9):
+        path.write_bytes(struct.pack("<Q", length) + b"{}")
+        fails(folder, "damaged")
+
+
+def test_a_pickle_under_another_name_is_not_opened(folder, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (tmp_path.joinpath("sprung").write_text, ("x",))
+
+    (folder / "model.safetensors").write_bytes(pickle.dumps(Trap()))
+    fails(folder, "not a safetensors file")
+    torch.save({"model.norm.weight": torch.ones(32)}, folder / "model.safetensors")
+    fails(folder, "not a safetensors file")
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_missing_file(folder, missing):
+    (folder / "tokenizer.json").write_bytes((ENTRY.folder / "tokenizer.json").read_bytes())
+    load(folder, device="cpu")
+    (folder / missing).unlink()
+    with pytest.raises(CheckpointError, match=f"tiny has no {missing}"):
+        load(folder, device="cpu")
+    (folder / missing).mkdir()
+    with pytest.raises(CheckpointError, match=missing):
+        load(folder, device="cpu")
+
+
+def test_a_tokenizer_that_is_none(folder):
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match="tokenizer"):
+        load(folder, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", "null", '"llama"', "{}", "\udcff", "[" * 100_000], ids=lambda text: text[:5]
+)
+def test_a_config_that_is_none(folder, text):
+    (folder / "config.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    fails(folder, "The config of tiny cannot be used")
+
+
+SIZES = ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"]
+SIZES += ["num_key_value_heads", "head_dim", "max_position_embeddings"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("value", [-1, 2**40, 10**30, 2.5, "8", [8], True, {}, float("nan"), float("inf")], ids=str)
+def test_a_size_that_cannot_be(folder, size, value):
+    spoil_config(folder, **{size: value})
+    fails(folder, "The config of tiny cannot be used")
+
+
+@pytest.mark.parametrize(
+    "size", ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"]
+)
+def test_a_size_that_is_missing_or_zero(folder, size):
+    spoil_config(folder, **{size: 0})
+    fails(folder, "at least 1|no place for")
+    spoil_config(folder, **{size: "left out"})
+    fails(folder, f"lacks '{size}'")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"num_key_value_heads": 3}, "multiple of n_kv_heads"),
+        ({"head_dim": 7}, "must be even"),
+        ({"rms_norm_eps": 0}, "norm_eps"),
+        ({"rms_norm_eps": "small"}, "norm_eps"),
+        ({"rope_parameters": {"rope_theta": -1}}, "rope_theta"),
+        ({"rope_parameters": "default"}, "cannot be used"),
+        ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
+        ({"model_type": "gpt_neox"}, "'gpt_neox' cannot be read; the types we know are llama"),
+        ({"model_type": ["llama"]}, "cannot be read"),
+        ({"model_type": "left out"}, "None cannot be read"),
+        ({"tie_word_embeddings": "no"}, "tied_embeddings"),
+        ({"eos_token_id": "</s>"}, "eos_id"),
+    ],
+    ids=str,
+)
+def test_a_config_that_does_not_fit(folder, changes, says):
+    spoil_config(folder, **changes)
+    fails(folder, says)
+
+
+def test_nothing_large_is_allocated_for_a_config_that_asks_for_it(folder):
+    """A small file whose config promises the largest model that passes as one: refused by the header alone."""
+    big = {"hidden_size": 65_536, "intermediate_size": 1_048_576, "num_hidden_layers": 40, "vocab_size": 2_000_000}
+    spoil_config(folder, **big, num_attention_heads=1024, num_key_value_heads=1024, head_dim=64)
+    tracemalloc.start()
+    with torch.profiler.profile(profile_memory=True) as profile:
+        fails(folder, "lacks")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64e6
+    assert sum(max(0, event.self_cpu_memory_usage) for event in profile.events()) < 1e6
+
+
+def test_config_and_folder_survive_a_failed_save(folder):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ValueError, match="Llama"):
+        save_checkpoint(folder, tiny(positions="alibi"))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert set(before) == {"config.json", "model.safetensors"}
+
+
+def test_what_there_is_no_model_of():
+    for name in ("nonsense", "", "/nowhere/at/all", "../storyteller"):
+        with pytest.raises(CheckpointError, match=r"There is no model .* Known are storyteller"):
+            load(name)
+    with pytest.raises(ValueError, match="float8"):
+        load("storyteller", dtype="float8")
+    with pytest.raises(ValueError, match="The device is 'gpu'"):
+        load("storyteller", device="gpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device that the test needs absent")
+def test_a_device_that_is_not_here():
+    with pytest.raises(ValueError, match=r"cuda.*not.*this machine"):
+        load("storyteller", device="cuda")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_loads_in_every_dtype(dtype):
+    lm = load("storyteller", device="cpu", dtype=dtype)
+    assert str(lm.dtype) == f"torch.{dtype}"
+    assert {p.dtype for p in lm.transformer.parameters()} == {lm.dtype}
+    assert not lm.transformer.training
+    assert not any(p.requires_grad for p in lm.transformer.parameters())
+    assert lm.trace("Once upon a time").logits.isfinite().all()
+
+
+def test_catalogue_numbers_are_those_of_the_files(storyteller):
+    for entry in CATALOG.values():
+        tensors = load_file(entry.folder / "model.safetensors")
+        assert entry.parameters == sum(math.prod(t.shape) for t in tensors.values())
+        assert entry.nbytes == (entry.folder / "model.safetensors").stat().st_size < 40e6
+        assert entry.family in {kind for family in FAMILIES for kind in family.model_types}
+        assert entry.languages
+        assert entry.licence
+    assert ENTRY.parameters == sum(p.numel() for p in storyteller.transformer.parameters())
+    assert storyteller.name == ENTRY.id == "storyteller"
+    assert storyteller.tokenizer.vocab_size <= storyteller.config.vocab_size
+
+
+CONTRADICTIONS = [{"kind": "both"}, {"positions": "rotary"}, {"n_layers": -1}, {"n_heads": 4, "n_kv_heads": 3}]
+CONTRADICTIONS += [{"n_encoder_layers": 1}, {"kind": "encoder_decoder"}, {"positions": "sinusoidal", "d_model": 7}]
+
+
+@pytest.mark.parametrize("changes", [*CONTRADICTIONS, {"norm_eps": float("nan")}], ids=str)
+def test_configs_that_contradict_themselves(changes):
+    sizes = {
+        "vocab_size": 9,
+        "d_model": 8,
+        "n_layers": 1,
+        "n_heads": 2,
+        "n_kv_heads": 2,
+        "d_head": 4,
+        "d_ff": 8,
+        "max_positions": 9,
+    }
+    TransformerConfig(**sizes)
+    with pytest.raises(ValueError, match=r"\w"):
+        TransformerConfig(**sizes | changes)
