@@ -1,7 +1,245 @@
 """What do the heads look for?"""
 
-from pages.kit import tokens
-from pages.kit.page import opening
+import streamlit as st
 
-page = opening("heads")
-tokens.strip(page)
+from model.analysis.mixing import (
+    Sink,
+    View,
+    at_least,
+    layer_patterns,
+    masked_cells,
+    mean_pattern,
+    sink,
+    without_first,
+)
+from model.trace import Trace
+from pages.kit import captions, controls, figures, mixture, numbers, selection, show, tokens
+from pages.kit.components import Panel, Picked, lines, matrices
+from pages.kit.figures import Tiles
+from pages.kit.page import Page, opening
+
+LOG_FOOT = 1e-4  # the weight at the foot of the logarithmic scale
+THRESHOLDS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+PICKED = "picked"
+
+
+def draw(page: Page) -> None:
+    with st.container(key="controls_heads", horizontal=True, vertical_alignment="bottom"):
+        layer, head = controls.layer_and_head(page)
+        draw_settings(page)
+    tokens.strip(page, query=page.place.query, key_index=page.place.key)
+    one = seen(page, [(layer, head)])
+    left, right = st.columns(2, gap="large")
+    with left:
+        draw_all(page)
+    with right:
+        draw_matrix(page, one)
+    left, right = st.columns(2, gap="large")
+    with left:
+        draw_lines(page, one)
+    with right:
+        draw_mix(page)
+    with st.container(border=True, key="aside_try"):
+        draw_try(page)
+
+
+def draw_settings(page: Page) -> None:
+    """How attention is drawn, the same in every figure of the page."""
+    say, sel = page.say, page.sel
+    st.segmented_control(
+        say.label("scale"),
+        selection.SCALES,
+        key=selection.widget("scale", sel.scale),
+        format_func=lambda name: say.label(f"scale_{name}"),
+        required=True,
+    )
+    st.select_slider(
+        say.label("threshold"),
+        sorted({*THRESHOLDS, sel.threshold}),
+        key=selection.widget("threshold", sel.threshold),
+        format_func=lambda value: say.label("off") if value == 0 else f"{value:g}",
+        width=150,
+    )
+    st.toggle(
+        say.label("without_first", token=page.run.labels[0]),
+        key=selection.widget("without_first", sel.without_first),
+    )
+
+
+def seen(page: Page, heads: list[mixture.Head]) -> View:
+    """The mean of these heads' patterns, without the first token where the reader wants that."""
+    weights, hidden = mean_pattern(page.run, heads), masked_cells(page.run)
+    return without_first(weights, hidden) if page.sel.without_first else View(weights, hidden)
+
+
+def draw_all(page: Page) -> None:
+    """Every head as a small picture; a click chooses one."""
+    say, sel, config = page.say, page.sel, page.lm.config
+    tiles = tile(page.run, sel.scale, sel.without_first, sel.threshold)
+    figure = figures.heads_overview(
+        tiles,
+        page.palette,
+        layer=page.place.layer,
+        head=page.place.head,
+        layer_word=say.plain("layer"),
+        head_word=say.plain("head"),
+    )
+
+    def choose() -> None:
+        if found := show.picked("all_heads"):
+            selection.update(layer=int(found[0]), head=int(found[1]))
+
+    st.subheader(say("all_title", n=config.n_layers * config.n_heads), anchor=False)
+    counts = say.plain("all_caption", n_layers=config.n_layers, n_heads=config.n_heads, n=tiles.queries)
+    pooled = say.plain("all_pooled", n=tiles.block) if tiles.block > 1 else ""
+    show.figure(
+        figure,
+        "all_heads",
+        alt=say.plain("all_alt", n=config.n_layers * config.n_heads),
+        caption=caption(page, counts, pooled),
+        on_select=choose,
+    )
+
+
+def draw_matrix(page: Page, one: View) -> None:
+    """The chosen head as a matrix."""
+    say, place = page.say, page.place
+    st.subheader(say("one_title", layer=place.layer, head=place.head), anchor=False)
+    label = say.plain("one_label", layer=place.layer, head=place.head)
+    draw_panel(page, one, "one_head", label)
+    st.html(
+        caption(page, say.plain("layer_head", layer=place.layer, head=place.head), captions.kernel(page, place.layer))
+    )
+    query, key = place.query, place.key
+    labels = {"query": page.run.labels[query], "key": page.run.labels[key]}
+    if one.hidden[query, key]:
+        st.markdown(say("cell_hidden", **labels))
+    else:
+        st.markdown(say("cell", **labels, weight=numbers.probability(float(one.weights[query, key]))))
+
+
+def draw_lines(page: Page, one: View) -> None:
+    """The chosen head as lines between tokens."""
+    say, place, labels = page.say, page.place, page.run.labels
+    st.subheader(say("lines_title"), anchor=False)
+    st.markdown(say("lines_help_text", layer=place.layer, head=place.head))
+    lines(
+        one.weights,
+        labels,
+        labels,
+        place.query,
+        place.key,
+        key="head_lines",
+        words=captions.line_words(page, say.plain("lines_label", layer=place.layer, head=place.head)),
+        masked=one.hidden,
+        threshold=page.sel.threshold,
+        on_change=lambda picked: pick(page, picked),
+    )
+    st.html(caption(page, say.plain("layer_head", layer=place.layer, head=place.head), say.plain("lines_caption")))
+
+
+def draw_mix(page: Page) -> None:
+    """Several heads together, as the mean of their patterns."""
+    say, sel, config = page.say, page.sel, page.lm.config
+    st.subheader(say("mix_title"), anchor=False)
+    here = (page.place.layer, page.place.head)
+    kind = sel.mix if sel.mix in (mixture.LAYER, mixture.ALL) else PICKED
+    with st.container(key="controls_mix", horizontal=True, vertical_alignment="bottom"):
+        st.segmented_control(
+            say.label("mix_which"),
+            [mixture.LAYER, mixture.ALL, PICKED],
+            key=selection.widget(
+                "mix_kind", kind, lambda new: {"mix": mixture.written([here]) if new == PICKED else new}
+            ),
+            format_func=lambda name: say.label(f"mix_{name}", layer=here[0]),
+            required=True,
+        )
+        if kind == PICKED:
+            st.multiselect(
+                say.label("mix_heads"),
+                mixture.heads(mixture.ALL, 0, config.n_layers, config.n_heads),
+                key=selection.widget("mix_heads", mixture.picked(sel.mix), lambda new: {"mix": mixture.written(new)}),
+                format_func=lambda head: say.label("layer_head", layer=head[0], head=head[1]),
+            )
+    heads = mixture.heads(sel.mix, here[0], config.n_layers, config.n_heads)
+    draw_panel(page, seen(page, heads), "mixed_heads", say.plain("mix_label", n=len(heads)))
+    st.html(caption(page, say.plain("mix_caption", n=len(heads))))
+
+
+def draw_panel(page: Page, view: View, key: str, label: str) -> None:
+    """One matrix on the page's scale."""
+    labels = page.run.labels
+    panel = Panel(
+        label,
+        view.weights,
+        high=1.0,
+        masked=view.hidden,
+        log_from=LOG_FOOT if page.sel.scale == "log" else None,
+    )
+    matrices(
+        [panel],
+        labels,
+        labels,
+        page.place.query,
+        page.place.key,
+        key=key,
+        words=captions.matrix_words(page, label),
+        side=420,
+        on_change=lambda picked: pick(page, picked),
+    )
+
+
+def draw_try(page: Page) -> None:
+    """What there is to see in this run, in its own numbers."""
+    say = page.say
+    st.markdown(say("try_title"))
+    found = sinks(page.run)
+    if found is None:
+        st.markdown(say("try_one_token"))
+        return
+    values = {"mean": f"{found.mean:.0%}", "share": f"{found.share:.0%}"}
+    st.markdown(say("try_first", token=page.run.labels[0], layer=found.layer, head=found.head, **values))
+    st.button(
+        say.label("go_to_head", layer=found.layer, head=found.head),
+        key="go_to_sink",
+        on_click=lambda: selection.update(layer=found.layer, head=found.head, query=None, key=None),
+    )
+    st.markdown(say("try_log"))
+
+
+def pick(page: Page, picked: Picked) -> None:
+    """Take over a cell; the head it was seen in is chosen with it."""
+    place = page.place
+    selection.update(layer=place.layer, head=place.head, query=picked.query, key=picked.key)
+
+
+def caption(page: Page, *said: str) -> str:
+    """The line under a figure: what it shows, what is left out, and the scale."""
+    say, sel = page.say, page.sel
+    if sel.without_first:
+        said += (say.plain("caption_without_first", token=page.run.labels[0]),)
+    if sel.threshold:
+        said += (say.plain("caption_threshold", threshold=f"{sel.threshold:g}"),)
+    log = sel.scale == "log"
+    scale = show.Scale(say.plain("pattern"), f"≤ {LOG_FOOT:g}" if log else "0", "1", page.palette.sequential)
+    text = " · ".join(part for part in said if part)
+    return show.caption_html(show.Kind.MEASURED, say.plain("measured"), text, scale, masked=say.plain("masked"))
+
+
+@st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Trace: lambda run: run.id})
+def tile(run: Trace, scale: str, leave_first: bool, threshold: float) -> Tiles:
+    """All heads as small pictures."""
+    hidden = masked_cells(run)
+    views = (without_first(p, hidden) if leave_first else View(p, hidden) for p in layer_patterns(run))
+    masked = without_first(hidden.float(), hidden).hidden if leave_first else hidden
+    patterns = (at_least(view.weights, threshold).numpy() for view in views)
+    return figures.tile_patterns(patterns, masked=masked.numpy(), scale=scale, floor=LOG_FOOT)
+
+
+@st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
+def sinks(run: Trace) -> Sink | None:
+    """What is parked on the first token."""
+    return sink(run)
+
+
+draw(opening("heads"))

@@ -24,7 +24,8 @@ class Follower:
 class Guesses:
     """The distribution after one position: the likeliest `ids` with their `probabilities`, descending.
 
-    `entropy` of the whole distribution, in bits. `follower` is None after the last token.
+    `entropy` of the whole distribution, in bits; `choices`, 2 to the entropy, is the number of equally likely
+    tokens that would leave the model as unsure. `follower` is None after the last token.
     """
 
     position: int
@@ -32,6 +33,11 @@ class Guesses:
     probabilities: tuple[float, ...]
     entropy: float
     follower: Follower | None
+
+    @property
+    def choices(self) -> float:
+        """The perplexity of the distribution."""
+        return 2.0**self.entropy
 
 
 def guesses(run: Trace, position: int, count: int = 10) -> Guesses:

@@ -52,7 +52,8 @@ def mean_pattern(run: Trace, heads: Sequence[tuple[int, int]]) -> Tensor:
 def without_first(weights: Tensor, hidden: Tensor) -> View:
     """The same attention with the first token left out and each row divided by what it gave to the others.
 
-    Rows then sum to 1 again. A row with nothing left (the first token's own, in a causal model) is hidden.
+    Rows then sum to 1 again. A row that may read no other key (the first token's own, in a causal model) is
+    hidden; one that could and gave the first token everything stays 0.
     Heads with nothing to do park their attention on the first token (the "sink", Xiao et al. 2023), and that
     hides what the rest of it does.
     """
@@ -66,11 +67,25 @@ def without_first(weights: Tensor, hidden: Tensor) -> View:
     return View(shares, gone)
 
 
-def share_on_first(run: Trace) -> Tensor:
-    """`(n_layers, n_heads)`: what a head gives to the first token, averaged over the tokens after it.
+def at_least(weights: Tensor, threshold: float) -> Tensor:
+    """`weights` with 0 for those below `threshold`."""
+    return weights.where(weights >= threshold, 0)
 
-    A text of one token has none after it: 0.
-    """
+
+class Sink(NamedTuple):
+    """What goes to the first token, averaged over the tokens after it: `mean` over all heads, and the head (`layer`,
+    `head`) that gives it most, with its `share`."""
+
+    mean: float
+    layer: int
+    head: int
+    share: float
+
+
+def sink(run: Trace) -> Sink | None:
+    """How much of the run's attention is parked on the first token; None for a text of one token."""
     if len(run.tokens) < 2:
-        return torch.zeros(run.config.n_layers, run.config.n_heads)
-    return torch.stack([pattern[:, 1:, 0].mean(-1) for pattern in layer_patterns(run)])
+        return None
+    shares = torch.stack([pattern[:, 1:, 0].mean(-1) for pattern in layer_patterns(run)])  # (layers, heads)
+    layer, head = divmod(int(shares.argmax()), run.config.n_heads)
+    return Sink(float(shares.mean()), layer, head, float(shares[layer, head]))

@@ -12,6 +12,13 @@ def three_digits(value: float) -> str:
     return f"{value:,.{min(decimals, 6)}f}"
 
 
+def probability(value: float) -> str:
+    """Three decimals; below 0.001 the first digit that is not 0: 0.285, 0.00003, and < 0.000001."""
+    if value >= 1e-3 or value == 0:
+        return f"{value:.3f}"
+    return "< 0.000001" if value < 1e-6 else f"{value:.{-math.floor(math.log10(value))}f}"
+
+
 def milliseconds(seconds: float) -> str:
     """The number of milliseconds, without the unit."""
     return three_digits(1e3 * seconds)
@@ -33,3 +40,17 @@ def short_count(count: int) -> str:
 def shape(sizes: Sequence[int]) -> str:
     """10 × 8,192"""
     return " × ".join(f"{size:,}" for size in sizes)
+
+
+def signed(value: float, decimals: int = 2) -> str:
+    """With a real minus, and none before zero: −1.50, 0.00, 20.19."""
+    printed = f"{value:,.{decimals}f}"
+    return f"−{printed[1:]}" if printed.startswith("-") and printed.strip("-0.,") else printed.removeprefix("-")
+
+
+def power_of_ten(value: float) -> str:
+    """Two digits and a power of ten, for differences: 1.9·10⁻⁶; 0 for none at all."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}·10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -94,7 +94,7 @@ def caption_html(
     colours = palette or palettes.current()
     parts = [f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{_text(word)}</span>']
     if text:
-        parts.append(f"<span>{_text(text)}</span>")
+        parts.append(f'<span style="{_BESIDE}">{_text(text)}</span>')
     for scale in scales:
         gradient = f"linear-gradient(90deg,{','.join(scale.colours)})"
         parts.append(
@@ -154,6 +154,7 @@ _LINE = (
     "font-variant-numeric:tabular-nums"
 )
 _PILL = "border:1px solid {line};border-radius:999px;padding:0 9px;font-size:12px;line-height:20px;white-space:nowrap"
+_BESIDE = "max-width:calc(100% - 110px)"  # a long text breaks beside the pill, not below it
 _TOGETHER = "display:inline-flex;align-items:center;gap:6px;white-space:nowrap"
 _SWATCH = "display:inline-block;height:11px;border:1px solid {line};border-radius:2px"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis.mixing import layer_patterns, masked_cells, mean_pattern, share_on_first, without_first
+from model.analysis.mixing import at_least, layer_patterns, masked_cells, mean_pattern, sink, without_first
 from model.language import LanguageModel
 from tests.model.tiny import tiny
 
@@ -92,7 +92,16 @@ def test_masked_cells_are_the_future_for_a_decoder_and_none_for_an_encoder(run, 
     assert masked_cells(storyteller.trace(TEXT, padding=2))[:, :2].all()
 
 
-def test_share_on_the_first_token(run, stack, storyteller):
-    np.testing.assert_allclose(share_on_first(run), stack[:, :, 1:, 0].mean(-1), atol=2e-6)
-    assert share_on_first(storyteller.trace("a")).shape == (6, 8)
-    assert not share_on_first(storyteller.trace("a")).any()
+def test_at_least_keeps_the_threshold_itself_and_what_is_above():
+    weights = torch.tensor([[0.05, 0.0499, 0.5, 0.0]])
+    assert torch.equal(at_least(weights, 0.05), torch.tensor([[0.05, 0, 0.5, 0]]))
+    assert torch.equal(at_least(weights, 0), weights)
+
+
+def test_what_is_parked_on_the_first_token(run, stack, storyteller):
+    shares = stack[:, :, 1:, 0].mean(-1)
+    found = sink(run)
+    assert found.mean == pytest.approx(shares.mean(), abs=2e-6)
+    assert (found.layer, found.head) == divmod(shares.argmax(), 8)
+    assert found.share == pytest.approx(shares.max(), abs=2e-6)
+    assert sink(storyteller.trace("a")) is None

@@ -52,12 +52,12 @@ def _css(palette: Palette) -> str:
 font-weight:400;vertical-align:middle}}
 .atlas-shares th:first-child{{padding-left:0}}
 .atlas-shares td:last-child{{padding-right:0}}
-.atlas-shares thead th{{color:{palette.muted};font-size:13px}}
 .atlas-shares small{{display:block;color:{palette.muted};font-size:12px;line-height:1.2}}
 .atlas-shares .b{{width:34%}}
 .atlas-shares .b i{{display:block;height:13px;min-width:2px;border-radius:3px;background:{palette.accent}}}
 .atlas-shares .n{{text-align:right;font-family:{style.MONO};font-size:13px;font-variant-numeric:tabular-nums;
 white-space:nowrap}}
+.atlas-shares thead th,.atlas-shares thead .n{{color:{palette.muted};font:400 13px {style.SANS}}}
 .atlas-shares .p{{color:{palette.muted}}}
 .atlas-shares tfoot th,.atlas-shares tfoot td{{border-bottom:0;font-weight:650}}
 """
