@@ -1,0 +1,104 @@
+// Where everything is: sizes of cells, labels and panels for a width, and what lies under a point.
+
+const GAP = 22; // between panels
+const NARROW = 600; // below this width the panels stay in one row and scroll sideways under fixed row labels
+const LABELLED = 9.5; // cells of at least this size have all their labels
+
+/** How steeply column labels rise: the narrower the columns, the steeper, so that neighbours do not touch. */
+function slope(cell) {
+  return ((cell >= 16 ? 45 : 70) / 180) * Math.PI;
+}
+
+/** The cell size that a text of `n` tokens asks for before panels move to a second row. */
+function comfortable(n) {
+  return n <= 48 ? Math.min(16, Math.max(LABELLED, 220 / n)) : Math.min(9, Math.max(1.9, 300 / n));
+}
+
+/**
+ * Everything in CSS pixels, relative to the canvas of the cells; row labels have a canvas of their own, `gutter` wide.
+ *
+ * width: the room. heads, notes: heights of what is written above and below the panels, for a given slot width.
+ * measure: the width of a text at a font size. Returns cell, gutter, head (height of column labels), step (every how
+ * many tokens a label), size (of labels), angle (of column labels), slot (width per panel), places [{x, y, top, bottom}], width, height.
+ */
+function arrange({ width, count, rows, columns, side, labelsQ, labelsK, measure, heights, ratio }) {
+  const longest = (labels, size, most) => Math.min(most, Math.max(...labels.map((label) => measure(label, size))));
+  const narrow = width < NARROW;
+  const limit = Math.min(48, Math.max(side, Math.min(LABELLED * columns, 660)) / Math.max(rows, columns));
+  const per = (n) => {
+    const labels = longest(labelsQ, 13, narrow ? 84 : 120) + 12;
+    const tail = longest(labelsK, 13, 96) * Math.SQRT1_2;
+    return { labels, tail, cell: (width - labels - tail - (n - 1) * GAP) / (n * columns) };
+  };
+  let across = count;
+  let cell;
+  if (narrow) {
+    cell = Math.max(2, Math.min(Math.max(per(1).cell, Math.min(12, 420 / columns)), limit, 24));
+  } else {
+    const wanted = Math.min(comfortable(columns), limit);
+    for (const n of new Set([count, Math.ceil(count / 2), 1])) {
+      across = n;
+      cell = Math.min(per(n).cell, n < count ? 1.4 * limit : limit);
+      if (cell >= wanted) break;
+    }
+    cell = Math.max(1, cell);
+  }
+  // Whole device pixels: every cell is equally large and its edges are sharp.
+  cell = Math.max(1, Math.floor(cell * ratio)) / ratio;
+  const size = cell >= 15 ? 13 : cell >= 12 ? 12 : 11;
+  const step = cell >= LABELLED ? 1 : Math.ceil(12 / cell);
+  const gutter = Math.ceil(longest(labelsQ, size, narrow ? 84 : 120)) + 12;
+  const angle = slope(cell);
+  const text = longest(labelsK, size, 96);
+  const head = Math.ceil(text * Math.sin(angle) + size * Math.cos(angle)) + 8;
+  const slot = Math.max(columns * cell, Math.min(200, (width - gutter - 4) / across - GAP));
+  const tail = Math.max(0, text * Math.cos(angle) + size - (slot - columns * cell) - cell / 2);
+  const { above, below } = heights(slot);
+  const tall = above + head + rows * cell + below;
+  const places = Array.from({ length: count }, (_, i) => {
+    const line = Math.floor(i / across);
+    const x = Math.round((i % across) * (slot + GAP));
+    const top = Math.round(line * (tall + GAP));
+    return { x: x + 2, top, y: Math.round(top + above + head), bottom: Math.round(top + tall - below) };
+  });
+  return {
+    cell, size, step, gutter, head, angle, text, slot, across, places, rows, columns,
+    width: Math.ceil(Math.min(count, across) * (slot + GAP) - GAP + tail) + 4,
+    height: Math.ceil(Math.ceil(count / across) * (tall + GAP) - GAP) + 4,
+  };
+}
+
+/** What lies at (x, y) of the cells' canvas: {panel, query, key}, with null for the one that is not pointed at. */
+function under(layout, x, y) {
+  const { cell, rows, columns, head, angle, places } = layout;
+  for (const [panel, place] of places.entries()) {
+    const row = Math.floor((y - place.y) / cell);
+    const column = Math.floor((x - place.x) / cell);
+    if (row >= 0 && row < rows && column >= 0 && column < columns) return { panel, query: row, key: column };
+    const rise = place.y - y;
+    if (rise > 0 && rise <= head) {
+      const slanted = Math.floor((x - rise / Math.tan(angle) - place.x) / cell);
+      if (slanted >= 0 && slanted < columns) return { panel, query: null, key: slanted };
+    }
+  }
+  return null;
+}
+
+/** The row at height `y`: {panel, query, key: null} or null. */
+function rowAt(layout, y) {
+  for (const [panel, place] of layout.places.entries()) {
+    const row = Math.floor((y - place.y) / layout.cell);
+    if (row >= 0 && row < layout.rows) return { panel, query: row, key: null };
+  }
+  return null;
+}
+
+/** Positions of the labels that are drawn: every `step`-th, and those in `always`, which others make room for. */
+function labelled(count, step, always) {
+  const chosen = [...new Set(always.filter((i) => i !== null && i < count))];
+  const every = [];
+  for (let i = 0; i < count; i += step) {
+    if (chosen.every((c) => Math.abs(c - i) >= step)) every.push(i);
+  }
+  return [...every, ...chosen];
+}
