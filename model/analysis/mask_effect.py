@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.sampling import token_losses
+from model.losses import token_losses
 from model.trace import Trace
 
 

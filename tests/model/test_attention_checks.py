@@ -12,7 +12,7 @@ from model.analysis.attention_steps import MASK_KINDS, cell_arithmetic, head_ste
 from model.analysis.mask_effect import mask_effect
 from model.analysis.scaling import head_scaling, softmax_gradient
 from model.kernels import attention_pattern
-from model.sampling import token_losses
+from model.losses import token_losses
 from tests.model.test_attention_steps import TOKENS, tiny_run
 
 
