@@ -135,7 +135,11 @@ def draw_lines(page: Page, one: View) -> None:
         threshold=page.sel.threshold,
         on_change=lambda picked: pick(page, picked),
     )
-    st.html(caption(page, say.plain("layer_head", layer=place.layer, head=place.head), say.plain("lines_caption")))
+    st.html(
+        caption(
+            page, say.plain("layer_head", layer=place.layer, head=place.head), say.plain("lines_caption"), colours=False
+        )
+    )
 
 
 def draw_mix(page: Page) -> None:
@@ -170,9 +174,10 @@ def draw_panel(page: Page, view: View, key: str, label: str) -> None:
     """One matrix on the page's scale."""
     labels = page.run.labels
     panel = Panel(
-        label,
+        page.say.plain("panel_title"),
         view.weights,
         high=1.0,
+        subtitle=page.say.plain("panel_without_first" if page.sel.without_first else "panel_rows", token=labels[0]),
         masked=view.hidden,
         log_from=LOG_FOOT if page.sel.scale == "log" else None,
     )
@@ -213,16 +218,18 @@ def pick(page: Page, picked: Picked) -> None:
     selection.update(layer=place.layer, head=place.head, query=picked.query, key=picked.key)
 
 
-def caption(page: Page, *said: str) -> str:
-    """The line under a figure: what it shows, what is left out, and the scale."""
+def caption(page: Page, *said: str, colours: bool = True) -> str:
+    """The line under a figure: what it shows, what is left out, and the scale of its `colours`."""
     say, sel = page.say, page.sel
     if sel.without_first:
         said += (say.plain("caption_without_first", token=page.run.labels[0]),)
     if sel.threshold:
         said += (say.plain("caption_threshold", threshold=f"{sel.threshold:g}"),)
-    log = sel.scale == "log"
-    scale = show.Scale(say.plain("pattern"), f"≤ {LOG_FOOT:g}" if log else "0", "1", page.palette.sequential)
     text = " · ".join(part for part in said if part)
+    if not colours:
+        return show.caption_html(show.Kind.MEASURED, say.plain("measured"), text)
+    low = f"≤ {LOG_FOOT:g}" if sel.scale == "log" else "0"
+    scale = show.Scale(say.plain("pattern"), low, "1", page.palette.sequential)
     return show.caption_html(show.Kind.MEASURED, say.plain("measured"), text, scale, masked=say.plain("masked"))
 
 

@@ -92,9 +92,8 @@ def caption_html(
     masked: the word for hatched cells, shown with a hatched swatch; "" where nothing is masked.
     """
     colours = palette or palettes.current()
-    parts = [f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{_text(word)}</span>']
-    if text:
-        parts.append(f'<span style="{_BESIDE}">{_text(text)}</span>')
+    pill = f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{_text(word)}</span>'
+    parts = [f"<span>{pill}{_text(text)}</span>"]
     for scale in scales:
         gradient = f"linear-gradient(90deg,{','.join(scale.colours)})"
         parts.append(
@@ -153,8 +152,10 @@ _LINE = (
     "display:flex;flex-wrap:wrap;align-items:center;gap:4px 14px;color:{muted};font-size:13px;line-height:1.45;"
     "font-variant-numeric:tabular-nums"
 )
-_PILL = "border:1px solid {line};border-radius:999px;padding:0 9px;font-size:12px;line-height:20px;white-space:nowrap"
-_BESIDE = "max-width:calc(100% - 110px)"  # a long text breaks beside the pill, not below it
+_PILL = (
+    "display:inline-block;margin-right:12px;border:1px solid {line};border-radius:999px;padding:0 9px;font-size:12px;"
+    "line-height:20px;white-space:nowrap"
+)
 _TOGETHER = "display:inline-flex;align-items:center;gap:6px;white-space:nowrap"
 _SWATCH = "display:inline-block;height:11px;border:1px solid {line};border-radius:2px"
 

@@ -19,7 +19,7 @@ def _text(text: str) -> str:
 
 def _css(palette: Palette) -> str:
     return f"""
-.atlas-facts{{margin:0;font-family:{style.SANS};font-size:14px;color:{palette.ink}}}
+.atlas-facts.atlas-facts{{margin:0;padding:0;font-family:{style.SANS};font-size:14px;color:{palette.ink}}}
 .atlas-facts div{{display:flex;justify-content:space-between;gap:16px;padding:5px 0;
 border-bottom:1px solid {palette.line}}}
 .atlas-facts div:last-child{{border-bottom:0}}
