@@ -64,9 +64,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="storyteller", help="an id that `list` shows, or a checkpoint folder")
-    parser.add_argument("--text", required=True)
+    parser.add_argument("--text", required=True, type=_printable)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
     parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
+
+
+def _printable(text: str) -> str:
+    """Bytes of a command line that are not UTF-8 arrive as lone surrogates: U+FFFD instead, as the tokenizer does."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _load(args: argparse.Namespace) -> LanguageModel:
@@ -122,10 +127,11 @@ def _generate(args: argparse.Namespace) -> int:
         repetition_penalty=args.repetition_penalty,
         seed=args.seed,
     )
+    stream = model.generate(args.text, args.max_new_tokens, settings, use_cache=not args.no_cache)
     steps, text = [], args.text
     if not args.json:
         print(text, end="", flush=True)
-    for step in model.generate(args.text, args.max_new_tokens, settings, use_cache=not args.no_cache):
+    for step in stream:
         text += step.text
         steps.append({"id": step.id, "probability": step.probability, "milliseconds": step.milliseconds})
         if not args.json:

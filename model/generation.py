@@ -13,7 +13,7 @@ from torch import Tensor
 from model.cache import KVCache
 from model.masks import MaskRule
 from model.sampling import Draw, Ledger, SamplingSettings, draw, ledger
-from model.tokenizer import Tokenizer
+from model.tokenizer import StreamDecoder, Tokenizer
 from model.transformer import Transformer
 
 
@@ -73,9 +73,10 @@ def generate(
 ) -> Iterator[Step]:
     """Continue `prompt`, one `Step` a token, until the end-of-text token or `max_new_tokens`.
 
-    The same prompt, settings and seed give the same tokens, with or without the cache. With a `window` every
-    token reads only that many, the cache slides, and the text may grow without end (unless positions are
-    learned: their table ends); `bits` quantises the cache. To stop, stop iterating.
+    What does not fit is said by the call itself; the work begins with the first `next`, and ends when the caller
+    stops iterating. The same prompt, settings and seed give the same tokens, with or without the cache. With a
+    `window` every token reads only that many, the cache slides, and the text may grow without end (unless
+    positions are learned: their table ends); `bits` quantises the cache.
 
     Raises:
         ValueError: for a model that is no decoder, an empty prompt, prompt and new tokens that exceed the model's
@@ -105,8 +106,19 @@ def generate(
         cache = KVCache(
             transformer.config, room=room, window=window, bits=bits, dtype=weight.dtype, device=weight.device
         )
+    return _steps(transformer, tokenizer.stream(), ids, max_new_tokens, sampling, cache, rule)
+
+
+def _steps(
+    transformer: Transformer,
+    stream: StreamDecoder,
+    ids: list[int],
+    max_new_tokens: int,
+    sampling: SamplingSettings,
+    cache: KVCache | None,
+    rule: MaskRule,
+) -> Iterator[Step]:
     generator = torch.Generator().manual_seed(sampling.seed)
-    stream = tokenizer.stream()
     for index in range(max_new_tokens):
         begun = time.perf_counter()
         new = ids if cache is None or index == 0 else ids[-1:]

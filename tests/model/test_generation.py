@@ -123,7 +123,7 @@ def test_characters_appear_once_they_are_complete(storyteller):
     assert texts == [""] * (len(ids) - 1) + [tokenizer.decode(ids), "a"]
 
 
-def test_limits_are_said_before_the_first_step(storyteller):
+def test_limits_are_said_by_the_call(storyteller):
     for arguments, says in (
         ({"text": "Once", "max_new_tokens": 512}, r"reads at most 512: ask for at most 51\d new tokens"),
         ({"text": "Once", "max_new_tokens": -1}, "must not be negative"),
@@ -134,7 +134,7 @@ def test_limits_are_said_before_the_first_step(storyteller):
         ({"text": [9000]}, "between 0 and 8191"),
     ):
         with pytest.raises(ValueError, match=says):
-            next(storyteller.generate(**arguments))
+            storyteller.generate(**arguments)
     assert list(storyteller.generate("Once", 0)) == []
     ids = [5] * 511
     assert len(list(storyteller.generate(ids, 1))) == 1
@@ -142,7 +142,7 @@ def test_limits_are_said_before_the_first_step(storyteller):
 
 def test_only_a_decoder_continues_a_text(storyteller):
     with pytest.raises(ValueError, match="Only a decoder"):
-        next(generate(tiny(kind="encoder"), storyteller.tokenizer, [1], max_new_tokens=1, sampling=SamplingSettings()))
+        generate(tiny(kind="encoder"), storyteller.tokenizer, [1], max_new_tokens=1, sampling=SamplingSettings())
 
 
 def test_an_empty_text_starts_from_the_start_token(storyteller):
@@ -183,7 +183,7 @@ def test_a_learned_table_ends_also_with_a_window():
     model = tiny(positions="learned", max_positions=16)
     arguments = {"sampling": SamplingSettings(), "window": 4}
     with pytest.raises(ValueError, match="at most 16"):
-        next(generate(model, Letters(), [1, 2, 3], max_new_tokens=14, **arguments))
+        generate(model, Letters(), [1, 2, 3], max_new_tokens=14, **arguments)
     assert len(list(generate(model, Letters(), [1, 2, 3], max_new_tokens=13, **arguments))) == 13
 
 
