@@ -180,6 +180,7 @@ def draw_panel(page: Page, view: View, key: str, label: str) -> None:
         subtitle=page.say.plain("panel_without_first" if page.sel.without_first else "panel_rows", token=labels[0]),
         masked=view.hidden,
         log_from=LOG_FOOT if page.sel.scale == "log" else None,
+        threshold=page.sel.threshold,
     )
     matrices(
         [panel],

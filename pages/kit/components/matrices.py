@@ -21,7 +21,8 @@ class Panel:
     values: (queries, keys), finite where not masked. masked: same shape, true where nothing may look: hatched.
     scale: "sequential" runs from 0 to `high`, "diverging" from −`high` over 0 to `high`; values beyond take the
     colour of the end. log_from: a sequential scale whose colours are evenly spaced in the logarithm of the value,
-    from here to `high`; the numbers that are shown stay as they are. digits: decimals of the shown numbers.
+    from here to `high`. threshold: values of a sequential scale below it take the colour of 0. Either way the numbers
+    that are shown stay as they are. digits: decimals of the shown numbers.
     """
 
     title: str
@@ -31,6 +32,7 @@ class Panel:
     masked: ArrayLike | None = None
     scale: Literal["sequential", "diverging"] = "sequential"
     log_from: float | None = None
+    threshold: float = 0.0
     digits: int = 3
     note: str = ""
 
@@ -109,5 +111,6 @@ def _described(panel: Panel) -> dict[str, Any]:
         "scale": panel.scale,
         "high": float(panel.high),
         "log_from": None if panel.log_from is None else float(panel.log_from),
+        "threshold": float(panel.threshold),
         "digits": int(panel.digits),
     }

@@ -5,11 +5,11 @@ function pixels(panel, values, rows, columns, palette) {
   const colours = ramp(panel.scale === "diverging" ? palette.diverging : palette.sequential);
   const words = new Uint32Array(colours.map(([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0));
   const last = colours.length - 1;
-  const { high, log_from: from } = panel;
+  const { high, log_from: from, threshold } = panel;
   const share =
     panel.scale === "diverging" ? (v) => (v / high + 1) / 2
-    : from !== null ? (v) => (v > from ? Math.log(v / from) / Math.log(high / from) : 0)
-    : (v) => v / high;
+    : from !== null ? (v) => (v > from && v >= threshold ? Math.log(v / from) / Math.log(high / from) : 0)
+    : (v) => (v >= threshold ? v / high : 0);
   const image = new ImageData(columns, rows);
   const cells = new Uint32Array(image.data.buffer);
   for (let i = 0; i < values.length; i++) {
