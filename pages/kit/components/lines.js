@@ -73,6 +73,8 @@ class Lines {
     head.style.width = `${this.left - 8}px`;
     tail.style.marginLeft = `${this.right - this.left + 16}px`;
     this.paint();
+    // Where the columns are, for those who look from outside (tests).
+    Object.assign(this.canvas.dataset, { left: this.left, right: this.right, row: Lines.ROW, inset: Lines.INSET });
   }
 
   /** What is seen of it at the current scroll position. */

@@ -94,6 +94,9 @@ class Matrices {
     }
     this.paintCells();
     this.paintMarks();
+    // Where the cells are, for those who look from outside (tests).
+    this.marks.dataset.cell = this.layout.cell;
+    this.marks.dataset.panels = JSON.stringify(places.map(({ x, y }) => [x, y]));
   }
 
   paintCells() {
@@ -122,7 +125,7 @@ class Matrices {
         paintRowLabels(rows, this.layout, place, this.textsQ, this.query, hover.query, this.look);
       }
     }
-    // For those who look from outside (tests, style sheets): what is chosen and what is pointed at.
+    // Likewise what is chosen and what is pointed at.
     const written = (value) => (value === null ? "" : String(value));
     Object.assign(this.root.dataset, {
       query: written(this.query),

@@ -33,7 +33,7 @@ function arrange({ width, count, rows, columns, side, labelsQ, labelsK, measure,
   let across = count;
   let cell;
   if (narrow) {
-    cell = Math.max(2, Math.min(Math.max(per(1).cell, Math.min(12, 420 / columns)), limit, 24));
+    cell = Math.max(2, Math.min(Math.max(per(1).cell, Math.min(12, 420 / columns)), limit, count > 1 ? 24 : limit)); // one alone takes the room
   } else {
     const wanted = Math.min(comfortable(columns), limit);
     for (const n of new Set([count, Math.ceil(count / 2), 1])) {
