@@ -9,6 +9,7 @@ from model.analysis.mixing import (
     layer_patterns,
     masked_cells,
     mean_pattern,
+    share_of_cells_below,
     sink,
     without_first,
 )
@@ -20,6 +21,7 @@ from pages.kit.page import Page, opening
 
 LOG_FOOT = 1e-4  # the weight at the foot of the logarithmic scale
 THRESHOLDS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+PALE = 0.05  # a weight whose colour is hardly told from paper
 PICKED = "picked"
 
 
@@ -148,23 +150,21 @@ def draw_mix(page: Page) -> None:
     st.subheader(say("mix_title"), anchor=False)
     here = (page.place.layer, page.place.head)
     kind = sel.mix if sel.mix in (mixture.LAYER, mixture.ALL) else PICKED
-    with st.container(key="controls_mix", horizontal=True, vertical_alignment="bottom"):
-        st.segmented_control(
-            say.label("mix_which"),
-            [mixture.LAYER, mixture.ALL, PICKED],
-            key=selection.widget(
-                "mix_kind", kind, lambda new: {"mix": mixture.written([here]) if new == PICKED else new}
-            ),
-            format_func=lambda name: say.label(f"mix_{name}", layer=here[0]),
-            required=True,
+    st.segmented_control(
+        say.label("mix_which"),
+        [mixture.LAYER, mixture.ALL, PICKED],
+        key=selection.widget("mix_kind", kind, lambda new: {"mix": mixture.written([here]) if new == PICKED else new}),
+        format_func=lambda name: say.label(f"mix_{name}", layer=here[0]),
+        required=True,
+    )
+    if kind == PICKED:
+        st.multiselect(
+            say.label("mix_heads"),
+            mixture.heads(mixture.ALL, 0, config.n_layers, config.n_heads),
+            key=selection.widget("mix_heads", mixture.picked(sel.mix), lambda new: {"mix": mixture.written(new)}),
+            format_func=lambda head: say.label("layer_head", layer=head[0], head=head[1]),
+            label_visibility="collapsed",
         )
-        if kind == PICKED:
-            st.multiselect(
-                say.label("mix_heads"),
-                mixture.heads(mixture.ALL, 0, config.n_layers, config.n_heads),
-                key=selection.widget("mix_heads", mixture.picked(sel.mix), lambda new: {"mix": mixture.written(new)}),
-                format_func=lambda head: say.label("layer_head", layer=head[0], head=head[1]),
-            )
     heads = mixture.heads(sel.mix, here[0], config.n_layers, config.n_heads)
     draw_panel(page, seen(page, heads), "mixed_heads", say.plain("mix_label", n=len(heads)))
     st.html(caption(page, say.plain("mix_caption", n=len(heads))))
@@ -210,7 +210,7 @@ def draw_try(page: Page) -> None:
         key="go_to_sink",
         on_click=lambda: selection.update(layer=found.layer, head=found.head, query=None, key=None),
     )
-    st.markdown(say("try_log"))
+    st.markdown(say("try_log", pale=f"{pale_share(page.run):.0%}", weight=PALE))
 
 
 def pick(page: Page, picked: Picked) -> None:
@@ -248,6 +248,12 @@ def tile(run: Trace, scale: str, leave_first: bool, threshold: float) -> Tiles:
 def sinks(run: Trace) -> Sink | None:
     """What is parked on the first token."""
     return sink(run)
+
+
+@st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
+def pale_share(run: Trace) -> float:
+    """How many of the cells are hardly told from paper."""
+    return share_of_cells_below(run, PALE)
 
 
 draw(opening("heads"))

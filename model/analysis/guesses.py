@@ -37,7 +37,7 @@ class Guesses:
     @property
     def choices(self) -> float:
         """The perplexity of the distribution."""
-        return 2.0**self.entropy
+        return math.exp2(self.entropy)
 
 
 def guesses(run: Trace, position: int, count: int = 10) -> Guesses:

@@ -89,3 +89,16 @@ def sink(run: Trace) -> Sink | None:
     shares = torch.stack([pattern[:, 1:, 0].mean(-1) for pattern in layer_patterns(run)])  # (layers, heads)
     layer, head = divmod(int(shares.argmax()), run.config.n_heads)
     return Sink(float(shares.mean()), layer, head, float(shares[layer, head]))
+
+
+def share_of_cells_below(run: Trace, weight: float) -> float:
+    """How many of the cells that the mask leaves open hold less than `weight`, over all heads, as a share of 1.
+
+    Raises:
+        ValueError: if the mask leaves nothing open.
+    """
+    open_ = ~masked_cells(run)
+    if not bool(open_.any()):
+        raise ValueError("The mask leaves no cell open.")
+    below = sum(float((pattern[:, open_] < weight).float().mean()) for pattern in layer_patterns(run))
+    return below / run.config.n_layers

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis.mixing import at_least, layer_patterns, masked_cells, mean_pattern, sink, without_first
+from model.analysis.mixing import (
+    at_least,
+    layer_patterns,
+    masked_cells,
+    mean_pattern,
+    share_of_cells_below,
+    sink,
+    without_first,
+)
 from model.language import LanguageModel
 from tests.model.tiny import tiny
 
@@ -105,3 +113,13 @@ def test_what_is_parked_on_the_first_token(run, stack, storyteller):
     assert (found.layer, found.head) == divmod(shares.argmax(), 8)
     assert found.share == pytest.approx(shares.max(), abs=2e-6)
     assert sink(storyteller.trace("a")) is None
+
+
+def test_share_of_cells_below(run, stack):
+    visible = np.tril(np.ones(stack.shape[2:], dtype=bool))
+    for weight in (0.05, 0.3):
+        assert share_of_cells_below(run, weight) == pytest.approx((stack[:, :, visible] < weight).mean(), abs=1e-3)
+    assert share_of_cells_below(run, 1.1) == 1
+    nothing = type("Run", (), {"__getitem__": lambda self, name: torch.full((2, 3, 3), -torch.inf)})()
+    with pytest.raises(ValueError, match="no cell"):
+        share_of_cells_below(nothing, 0.1)

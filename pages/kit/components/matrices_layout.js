@@ -33,7 +33,8 @@ function arrange({ width, count, rows, columns, side, labelsQ, labelsK, measure,
   let across = count;
   let cell;
   if (narrow) {
-    cell = Math.max(2, Math.min(Math.max(per(1).cell, Math.min(12, 420 / columns)), limit, count > 1 ? 24 : limit)); // one alone takes the room
+    const most = count > 1 ? Math.min(limit, 24) : limit; // one alone takes the room there is
+    cell = Math.max(2, Math.min(Math.max(per(1).cell, Math.min(12, 420 / columns)), most));
   } else {
     const wanted = Math.min(comfortable(columns), limit);
     for (const n of new Set([count, Math.ceil(count / 2), 1])) {
