@@ -1,8 +1,308 @@
 """How does one token look at the others?"""
 
-from pages.kit import controls, tokens
-from pages.kit.page import opening
+from dataclasses import replace
 
-page = opening("attention")
-tokens.strip(page)
-controls.layer_and_head(page)
+import streamlit as st
+
+from model.analysis.attention_rows import largest_weights, written_by_head
+from model.analysis.attention_steps import MASK_KINDS, CellArithmetic, cell_arithmetic
+from pages.kit import attention_closer, captions, controls, figures, numbers, selection, show, tokens
+from pages.kit.attention_view import View
+from pages.kit.components import Panel, Picked, matrices
+from pages.kit.figures import Step, Strip, Term
+from pages.kit.page import Page, opening
+from pages.kit.show import Kind, Scale
+
+N_BARS = 8  # keys in the bar chart
+N_VALUES = 3  # values that are shown being mixed
+
+
+def draw(page: Page) -> None:
+    view = View(page)
+    draw_controls(view)
+    tokens.strip(page, query=view.place.query, key_index=view.place.key)
+    draw_projections(view)
+    draw_matrices(view)
+    left, right = st.columns([2.2, 1], gap="large")
+    with left:
+        draw_arithmetic(view)
+        draw_row(view)
+    with right, st.container(border=True, key="aside_try"):
+        draw_try(view)
+    draw_output(view)
+    attention_closer.draw_scaling(view)
+    attention_closer.draw_mask(view)
+    attention_closer.draw_python(view)
+
+
+def draw_controls(view: View) -> None:
+    """Layer, head, mask and scaling in one line; below, what the reader should know about the last two."""
+    page, say = view.page, view.page.say
+    with st.container(key="controls_attention", horizontal=True):
+        controls.layer_and_head(page)
+        own = view.own_mask
+        st.segmented_control(
+            say.label("mask"),
+            MASK_KINDS,
+            key=selection.widget("mask", view.mask, lambda kind: {"mask": None if kind == own else kind}),
+            format_func=lambda kind: say.label(f"mask_{kind}"),
+            help=say("mask_help"),
+            required=True,
+        )
+        st.segmented_control(
+            say.label("scaling"),
+            [True, False],
+            key=selection.widget("scaling", page.sel.scaling),
+            format_func=lambda on: say.label("on" if on else "off"),
+            help=say("scaling_help", d=page.lm.config.d_head),
+            required=True,
+        )
+    remarks = []
+    if view.mask != own:
+        remarks.append(say.html("other_mask", mask=say.plain(f"mask_{view.mask}"), does=_masked_subtitle(view)))
+    if not page.sel.scaling:
+        remarks.append(say.html("not_scaled", d=page.lm.config.d_head))
+    for remark in remarks:
+        st.html(f'<p class="atlas-remark" role="status">{remark}</p>')
+
+
+def draw_projections(view: View) -> None:
+    """From the vectors of the two tokens to the query of the one, key and value of the other."""
+    page, say, place, steps = view.page, view.page.say, view.place, view.steps
+    config, n = page.lm.config, len(view.run.tokens)
+    sizes = {"n": n, "d_model": config.d_model, "d_head": config.d_head}
+    query, key = view.label(place.query), view.label(place.key)
+    st.subheader(say("projections_title"), anchor=False)
+    st.markdown(say("projections", query=query, key=key, **sizes))
+    inputs = [
+        Strip(say.plain("x_of", token=query), steps.x[place.query].numpy(), page.palette.query),
+        Strip(say.plain("x_of", token=key), steps.x[place.key].numpy(), page.palette.key),
+    ]
+    outputs = [
+        Strip("q", steps.q[place.query].numpy(), page.palette.query),
+        Strip("k", steps.k[place.key].numpy(), page.palette.key),
+        Strip("v", steps.v[place.key].numpy(), page.palette.value),
+    ]
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown(say("x_shape", **sizes))
+        _strips(view, "x", inputs, say.plain("x_caption" if config.norm_place == "pre" else "x_caption_post"))
+    with right:
+        st.markdown(say("qkv_shapes", **sizes))
+        section = "qkv_caption_rope" if config.positions == "rope" else "qkv_caption"
+        _strips(view, "qkv", outputs, say.plain(section, kv_head=steps.kv_head))
+
+
+def draw_matrices(view: View) -> None:
+    """The four matrices, and the line that says where they come from."""
+    page, say, steps, place = view.page, view.page.say, view.steps, view.place
+    config, hidden = page.lm.config, ~steps.visible.numpy()
+    limits = [figures.symmetric_limit(steps.scores.numpy()), figures.symmetric_limit(steps.scaled.numpy())]
+    scaled_subtitle = say.plain("scaled_subtitle" if page.sel.scaling else "unscaled_subtitle", d=config.d_head)
+    if steps.bias.any():
+        scaled_subtitle = say.plain("with_bias", subtitle=scaled_subtitle)
+    panels = [
+        Panel(_title(view, 1), steps.scores.numpy(), limits[0], "q · k", scale="diverging", digits=2),
+        Panel(_title(view, 2), steps.scaled.numpy(), limits[1], scaled_subtitle, scale="diverging", digits=2),
+        Panel(_title(view, 3), steps.masked.numpy(), limits[1], _masked_subtitle(view), hidden, "diverging", digits=2),
+        Panel(_title(view, 4), steps.pattern.numpy(), 1.0, say.plain("pattern_subtitle"), hidden),
+    ]
+    st.subheader(say("matrices_title"), anchor=False)
+    st.markdown(say("matrices", query=view.label(place.query), key=view.label(place.key)))
+    matrices(
+        panels,
+        view.run.labels,
+        view.run.labels,
+        place.query,
+        place.key,
+        key="matrices",
+        words=captions.matrix_words(page, say.plain("matrices_label", layer=place.layer, head=place.head)),
+        on_change=_choose_cell,
+    )
+    ends = [(numbers.signed(-limit, 1), numbers.signed(limit, 1)) for limit in limits]
+    show.caption(
+        *_source(view),
+        _where(view, kernel=True),
+        Scale(say.plain("scores"), *ends[0], page.palette.diverging),
+        Scale(scaled_subtitle, *ends[1], page.palette.diverging),
+        Scale(say.plain("pattern"), "0", "1", page.palette.sequential),
+        masked=say.plain("masked") if hidden.any() else "",
+    )
+
+
+def draw_arithmetic(view: View) -> None:
+    """The chosen cell's own numbers through the four steps."""
+    say, place = view.page.say, view.place
+    cell = cell_arithmetic(view.steps, place.query, place.key)
+    query, key = (f"“{view.label(position)}”" for position in (place.query, place.key))
+    n_visible = largest_weights(view.steps, place.query, 0).n_visible
+    if cell.masked:
+        note = say.plain("arithmetic_masked" if n_visible else "arithmetic_dead", query=query, key=key)
+    else:
+        note = say.plain("arithmetic_note", n=n_visible, d=view.page.lm.config.d_head)
+    who = [Term(query, "query"), Term(" → ", "muted"), Term(key, "key")]
+    st.html(figures.arithmetic(who, _arithmetic_steps(view, cell), view.page.palette, note=note))
+
+
+def _arithmetic_steps(view: View, cell: CellArithmetic) -> list[Step]:
+    say = view.page.say
+    product = [Term("q", "query"), Term("·"), Term("k", "key"), Term(f" = {numbers.signed(cell.dot)}")]
+    if view.page.sel.scaling:
+        scaled = [Term(f"÷ √{view.page.lm.config.d_head}")]
+    else:
+        scaled = [Term(say.plain("not_divided"), "muted")]
+    if cell.bias:
+        scaled.append(Term(f" {'−' if cell.bias < 0 else '+'} {numbers.signed(abs(cell.bias))}"))
+    scaled.append(Term(f" = {numbers.signed(cell.scaled)}"))
+    bottom = f" ÷ {cell.denominator:.4f} = "
+    if cell.masked:
+        masked = [Term("−∞")]
+        share = [Term("e"), Term("−∞", raised=True), Term(bottom), Term("0", "result")]
+        if not cell.denominator:
+            share = [Term("0", "result")]
+    else:
+        top = numbers.signed(cell.row_max)
+        difference = f"{numbers.signed(cell.scaled)} − {f'({top})' if cell.row_max < 0 else top}"
+        masked = [Term(numbers.signed(cell.scaled)), Term(f" {say.plain('in_reach')}", "muted")]
+        share = [Term("e"), Term(difference, raised=True), Term(bottom)]
+        share.append(Term(numbers.probability(cell.weight), "result"))
+    parts = (product, scaled, masked, share)
+    return [Step(_title(view, i), terms, i == 3 and cell.masked) for i, terms in enumerate(parts, start=1)]
+
+
+def draw_row(view: View) -> None:
+    """The chosen query's row as bars."""
+    page, say, place = view.page, view.page.say, view.place
+    token = view.label(place.query)
+    row = largest_weights(view.steps, place.query, N_BARS)
+    st.subheader(say("row_title", token=token), anchor=False)
+    if not row.keys:
+        st.markdown(say("row_empty", token=token))
+        return
+    fig = figures.bars(
+        [view.label(key) for key in row.keys],
+        row.weights,
+        page.palette,
+        highlight=row.keys.index(place.key) if place.key in row.keys else None,
+        highlight_colour=page.palette.key,
+        maximum=1.0,
+        details=[say.plain("bar_detail", token=view.label(key), position=key) for key in row.keys],
+    )
+    section = "row_all" if row.n_visible == len(row.keys) else "row_largest"
+    text = say.plain(section, shown=len(row.keys), n=row.n_visible, rest=numbers.probability(row.rest))
+    kind, word = _source(view)
+    caption = show.caption_html(kind, word, f"{_where(view)} · {text}", palette=page.palette)
+    show.figure(fig, "row", alt=say.plain("row_alt", token=token), caption=caption)
+
+
+def draw_try(view: View) -> None:
+    """What to try next, with what it changes, measured in this run."""
+    page, say, measured = view.page, view.page.say, view.measured
+    on, off = measured.scaled, measured.unscaled
+    st.markdown(say("try_title"))
+    values = {
+        "token": view.label(view.place.query),
+        "d": page.lm.config.d_head,
+        "top_on": numbers.probability(on.row_top),
+        "top_off": numbers.probability(off.row_top),
+        "entropy_on": f"{on.entropy:.2f}",
+        "entropy_off": f"{off.entropy:.2f}",
+        "gradient_on": numbers.three_digits(on.gradient),
+        "gradient_off": numbers.three_digits(off.gradient),
+    }
+    st.markdown(say("try_unscale" if page.sel.scaling else "try_scale", **values))
+    st.markdown(say("try_then"))
+    effect = view.effect
+    if effect.mean_before is None or effect.mean_after is None:
+        st.markdown(say("try_more_text"))
+    else:
+        costs = {"own": f"{effect.mean_before:.2f}", "other": f"{effect.mean_after:.2f}"}
+        names = {"own_mask": say.plain(f"mask_{view.own_mask}"), "other_mask": say.plain(f"mask_{view.other_mask}")}
+        st.markdown(say("try_other_mask" if view.mask == view.own_mask else "try_own_mask", **costs, **names))
+    st.markdown(say("try_cell"))
+
+
+def draw_output(view: View) -> None:
+    """Values mixed by the pattern, and what the head adds to the stream."""
+    page, say, place, steps = view.page, view.page.say, view.place, view.steps
+    config, token = page.lm.config, view.label(place.query)
+    row = largest_weights(steps, place.query, N_VALUES)
+    written = written_by_head(view.run, steps, place.query)
+    sizes = {"d_model": config.d_model, "d_head": config.d_head, "n": len(view.run.tokens)}
+    st.subheader(say("output_title"), anchor=False)
+    st.markdown(say("output", token=token, **sizes))
+    mixed = [
+        Strip(f"{weight:.2f} {view.label(key)}", steps.v[key].numpy(), page.palette.value)
+        for key, weight in zip(row.keys, row.weights, strict=True)
+    ]
+    mixed.append(Strip("z", steps.z[place.query].numpy(), page.palette.accent))
+    stream = view.run[f"blocks.{place.layer}.hook_resid_pre"][place.query].float().numpy()
+    added = [
+        Strip(say.plain("stream"), stream),
+        Strip(say.plain("head_adds"), written.vector.numpy(), page.palette.accent),
+    ]
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown(say("z_shape", **sizes))
+        section = "z_caption_all" if row.n_visible <= N_VALUES else "z_caption"
+        _strips(view, "mixed", mixed, say.plain(section, shown=len(row.keys), n=row.n_visible), kind=_source(view))
+    with right:
+        st.markdown(say("out_shape", **sizes))
+        lengths = {"length": numbers.three_digits(written.length), "of": numbers.three_digits(written.stream_length)}
+        _strips(view, "written", added, say.plain("written_caption", **lengths), kind=_source(view))
+
+
+def _strips(
+    view: View, key: str, strips: list[Strip], text: str, *, kind: tuple[Kind, str] | None = None
+) -> None:
+    """Vectors as strips on one scale, with their caption."""
+    page, say = view.page, view.page.say
+    limit = figures.symmetric_limit(*(strip.values for strip in strips))
+    fig = figures.value_strip(strips, page.palette, limit=limit, index_word=say.plain("number"))
+    scale = Scale("", numbers.signed(-limit), numbers.signed(limit), page.palette.diverging)
+    source, word = kind or (Kind.MEASURED, say.plain(Kind.MEASURED.value))
+    caption = show.caption_html(source, word, text, scale, palette=page.palette)
+    names = ", ".join(strip.name for strip in strips)
+    show.figure(fig, f"strips_{key}", alt=say.plain("strips_alt", names=names), caption=caption)
+
+
+def _title(view: View, number: int) -> str:
+    name = ("scores", "scaled", "masked_scores", "pattern_title")[number - 1]
+    return f"{number} · {view.page.say.plain(name)}"
+
+
+def _masked_subtitle(view: View) -> str:
+    """What the shown mask hides, in words."""
+    say, rule = view.page.say, view.choice.rule
+    if view.mask == "padding":
+        return say.plain("hides_padding" if view.choice.padding else "hides_no_padding", n=view.choice.padding)
+    if view.mask == "window" and rule is not None:
+        return say.plain("hides_window" if rule.causal else "hides_window_both", n=(rule.window or 1) - 1)
+    if view.mask == "prefix" and rule is not None:
+        return say.plain("hides_prefix", n=rule.prefix)
+    return say.plain(f"hides_{view.mask}")
+
+
+def _source(view: View) -> tuple[Kind, str]:
+    """Measured, or computed where the reader took the division by √d away from a model that has it."""
+    kind = Kind.MEASURED if view.page.sel.scaling else Kind.COMPUTED
+    return kind, view.page.say.plain(kind.value)
+
+
+def _where(view: View, *, kernel: bool = False) -> str:
+    page, say, place = view.page, view.page.say, view.place
+    parts = [say.plain("layer_head", layer=place.layer, head=place.head)]
+    if kernel:
+        parts.append(captions.kernel(replace(page, run=view.run), place.layer))
+    if view.mask != view.own_mask:
+        parts.append(say.plain("with_mask", mask=say.plain(f"mask_{view.mask}")))
+    if not page.sel.scaling:
+        parts.append(say.plain("from_measured", d=page.lm.config.d_head))
+    return " · ".join(parts)
+
+
+def _choose_cell(picked: Picked) -> None:
+    selection.update(query=picked.query, key=picked.key)
+
+
+draw(opening("attention"))

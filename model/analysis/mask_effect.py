@@ -16,15 +16,14 @@ from model.trace import Trace
 class MaskEffect:
     """What each token but the first cost, in bits (−log₂ of the probability that it got), under two masks.
 
-    `before`, `after` `(T - 1,)`; `in_sight` `(T - 1,)` is true where the second mask let the model read the very
-    token that it had to guess. `counted` `(T - 1,)` is false where the guess was made from a token that is hidden as
-    padding in either run. The means are over what counts, and over what of it is in sight; None where there is none.
+    `before`, `after` `(T - 1,)`, NaN where the guess was made from a token that is hidden as padding in either run:
+    those do not count. `in_sight` `(T - 1,)` is true where the second mask let the model read the very token that it
+    had to guess. The means are over what counts, and over what of it is in sight; None where there is none.
     """
 
     before: Tensor
     after: Tensor
     in_sight: Tensor
-    counted: Tensor
     mean_before: float | None
     mean_after: float | None
     mean_before_in_sight: float | None
@@ -47,7 +46,8 @@ def mask_effect(before: Trace, after: Trace) -> MaskEffect:
     counted = torch.arange(len(before.tokens) - 1) >= max(before.padding, after.padding)
     in_sight = counted & ~torch.isneginf(scores.diagonal(1))
     means = [_mean(cost[chosen]) for chosen in (counted, in_sight) for cost in costs]
-    return MaskEffect(costs[0].float(), costs[1].float(), in_sight, counted, *means)
+    before_, after_ = (cost.float().masked_fill(~counted, torch.nan) for cost in costs)
+    return MaskEffect(before_, after_, in_sight, *means)
 
 
 def _mean(costs: Tensor) -> float | None:

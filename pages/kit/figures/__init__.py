@@ -9,20 +9,28 @@ in: titles come translated from the caller. Token text goes in as it is; escapin
     value_strip      vectors as rows of cells
     draw_bar         the cumulative bar with the random draw on it
     token_costs      surprise per token along the text
+    cost_changes     the same in two runs, side by side
     scaling          why √d: variance, entropy, gradient
     ledger_table     the sampling ledger (HTML)
     pass_diagram     the whole forward pass (HTML)
+    arithmetic       one cell's way through a calculation (HTML)
+    number_table     names down, what was measured across (HTML)
     shares           parts of a whole with their sum (HTML)
+    facts            names and values in two columns (HTML)
     style            the common look; `literal` and `label` make any text safe for Plotly
 
 `pages.kit.show` puts figures on a page, `pages.kit.links` HTML with links between pages.
 """
 
+from pages.kit.figures.arithmetic import Step, Term, arithmetic
 from pages.kit.figures.bars import bars
+from pages.kit.figures.cost_changes import cost_changes, cost_legend
 from pages.kit.figures.draw_bar import draw_bar
+from pages.kit.figures.facts import fact_list
 from pages.kit.figures.heads_overview import heads_overview
 from pages.kit.figures.ledger_table import LedgerRow, ledger_table
 from pages.kit.figures.lines import Mark, Series, lines
+from pages.kit.figures.number_table import number_table
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
 from pages.kit.figures.scaling import variance_of_dots, with_and_without
 from pages.kit.figures.shares import Share, share_table
@@ -38,14 +46,21 @@ __all__ = [
     "Part",
     "Series",
     "Share",
+    "Step",
     "Stream",
     "Strip",
+    "Term",
     "Tiles",
+    "arithmetic",
     "bars",
+    "cost_changes",
+    "cost_legend",
     "draw_bar",
+    "fact_list",
     "heads_overview",
     "ledger_table",
     "lines",
+    "number_table",
     "pass_diagram",
     "share_table",
     "symmetric_limit",

@@ -1,0 +1,107 @@
+"""What each token of a text cost in two runs: a wide pale bar for the one, a narrow strong one for the other."""
+
+import html
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from pages.kit.figures import style
+from pages.kit.palette import Palette
+
+
+def cost_changes(
+    labels: Sequence[str],
+    before: Sequence[float] | np.ndarray,
+    after: Sequence[float] | np.ndarray,
+    palette: Palette,
+    *,
+    before_name: str,
+    after_name: str,
+    marked: Sequence[bool] | np.ndarray | None = None,
+    marked_name: str = "",
+    y_title: str = "",
+    unit: str = "",
+) -> go.Figure:
+    """One pair of bars per token, in reading order; the lower one is drawn in full, whichever it is.
+
+    labels: one per token; repeated tokens stay separate. before, after: costs ≥ 0; NaN where there is none.
+    marked: tokens whose strong bar has the key's colour, named `marked_name` in the hover label.
+    `layout.meta["min_width"]` is the width in pixels below which the figure should scroll instead of shrink,
+    `max_width` the one above which bars would only grow fat.
+    Raises ValueError if the lengths differ.
+    """
+    pair = [np.asarray(values, dtype=np.float64) for values in (before, after)]
+    special = np.zeros(len(labels), bool) if marked is None else np.asarray(marked, dtype=bool)
+    if any(values.shape != (len(labels),) for values in (*pair, special)):
+        raise ValueError(f"{len(labels)} labels for {pair[0].shape} and {pair[1].shape} costs")
+    finite = np.concatenate([values[np.isfinite(values)] for values in pair])
+    top = max(float(finite.max(initial=0.0)), 1.0) * 1.08
+    ticks = [style.label(text, 12) for text in labels]
+    deepest = max((style.columns(style.short(text, 12)) for text in labels), default=1)
+    flat = deepest <= 2  # a Chinese character or two letters fit under a bar upright
+    bottom = 28 if flat else round(deepest * 8 * 0.78) + 22
+    fig = style.figure(palette, 190 + bottom, left=42, right=14, top=28, bottom=bottom)
+    colour = _colours(palette)
+    fills = [colour["marked"] if is_special else colour["after"] for is_special in special]
+    notes = [f"<br>{style.label(marked_name, 60)}" if is_special else "" for is_special in special]
+    for values, name, width, of_bars in zip(
+        pair, (before_name, after_name), (0.8, 0.36), ([colour["before"]] * len(labels), fills), strict=True
+    ):
+        printed = [f"{value:.2f} {style.literal(unit)}" if np.isfinite(value) else "–" for value in values]
+        fig.add_trace(
+            go.Bar(
+                x=list(range(len(labels))),
+                y=values,
+                width=width,
+                name=style.label(name, 40),
+                marker={"color": of_bars, "cornerradius": 2, "line": {"width": 0}},
+                customdata=[
+                    [style.label(text, 40), cost, note] for text, cost, note in zip(labels, printed, notes, strict=True)
+                ],
+                hovertemplate=(
+                    "%{customdata[0]}<br>%{fullData.name}: %{customdata[1]}%{customdata[2]}<extra></extra>"
+                ),
+            )
+        )
+    fig.update_layout(barmode="overlay")
+    fig.update_xaxes(style.token_axis(palette, ticks, range=[-0.6, len(labels) - 0.4], tickangle=0 if flat else -50))
+    fig.update_xaxes(tickfont={"size": style.SMALL_SIZE})
+    fig.update_yaxes(style.value_axis(palette, range=[0, top], nticks=5))
+    if y_title:
+        fig.add_annotation(
+            x=0,
+            y=1,
+            xref="paper",
+            yref="paper",
+            xanchor="left",
+            yanchor="bottom",
+            xshift=-38,
+            yshift=6,
+            showarrow=False,
+            text=style.literal(y_title),
+            font={"size": style.SMALL_SIZE, "color": palette.muted},
+        )
+    fig.update_layout(meta={"min_width": 60 + 16 * len(labels), "max_width": max(320, 60 + 64 * len(labels))})
+    return fig
+
+
+def cost_legend(names: Mapping[str, str], palette: Palette) -> str:
+    """What the bars of `cost_changes` are, as HTML. `names`: for "before", "after" and, if there are any, "marked"."""
+    colour = _colours(palette)
+    square = "display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:6px"
+    items = "".join(
+        f'<span style="white-space:nowrap"><i style="{square};background:{colour[kind]}"></i>'
+        f"{html.escape(style.visible(name))}</span>"
+        for kind, name in names.items()
+    )
+    look = f"display:flex;flex-wrap:wrap;gap:2px 18px;color:{palette.muted};font-size:13px;line-height:1.5"
+    return f'<div style="{look}">{items}</div>'
+
+
+def _colours(palette: Palette) -> dict[str, str]:
+    return {
+        "before": style.mix(palette.paper, palette.muted, 0.38),
+        "after": palette.accent,
+        "marked": palette.key,
+    }
