@@ -18,4 +18,3 @@ with navigation.shell(), errors.guarded(Prose("common"), "start_failed"):
     with errors.guarded(Prose(name, sel.lang)):
         chosen.run()
     navigation.onward(known, name, sel.lang)
-    selection.finished()

@@ -88,9 +88,9 @@ _PARAMETERS = {f.name: "token" if f.name == "query" else f.name for f in fields(
 class _Widget:
     """A widget that shows a value of the selection."""
 
+    key: str
     shown: Any
     changes: Callable[[Any], Mapping[str, Any]]
-    sent: Any = None  # what the browser sent last
 
 
 @dataclass
@@ -104,7 +104,7 @@ class _State:
     selection: Selection | None = None
     address: dict[str, str] = field(default_factory=dict)
     widgets: dict[str, _Widget] = field(default_factory=dict)
-    finished: bool = True  # whether the last run was drawn to its end
+    serial: int = 0
 
 
 def _state() -> _State:
@@ -135,13 +135,19 @@ def widget(name: str, value: Any, changes: Callable[[Any], Mapping[str, Any]] | 
     `changes` turns the widget's new value into keyword arguments for `update`; without it, the value is that of
     the field `name`. The change is read at the start of the next run. A callback would do the same, but one that is
     broken off by the next click is lost with that click (type a text, then click a link at once).
+
+    Where the selection changed by other means than this widget, the key is a new one and so is the widget: what the
+    browser still says of the old one, not having heard yet, cannot be taken for a choice of the reader.
     """
-    key = f"choose_{name}"
-    widgets = _state().widgets
+    state = _state()
+    known = state.widgets.get(name)
+    key = known.key if known else f"choose_{name}"
+    if known and st.session_state.get(key, value) != value:
+        state.serial += 1
+        key = f"choose_{name}_{state.serial}"
     if st.session_state.get(key) != value:
         st.session_state[key] = value
-    known = widgets.get(key)
-    widgets[key] = _Widget(value, changes or (lambda new: {name: new}), known.sent if known else value)
+    state.widgets[name] = _Widget(key, value, changes or (lambda new: {name: new}))
     return key
 
 
@@ -149,7 +155,7 @@ def sync() -> Selection:
     """Take in what the reader did since the last run, then write the address. The shell calls this at each start."""
     state = _state()
     address = st.query_params.to_dict()
-    present = {key: st.session_state[key] for key in state.widgets if key in st.session_state}
+    now = [(one, st.session_state.get(one.key, one.shown)) for one in state.widgets.values()]
     context = get_script_run_ctx()
     # A click that overtakes the answer to the one before brings the old address along, so an address that differs
     # means nothing by itself.
@@ -159,30 +165,14 @@ def sync() -> Selection:
         selection = repaired(from_parameters(address, preferred_language()))
     else:
         selection = state.selection
-        if changes := _changes(state, present):
+        changes: dict[str, Any] = {}
+        for one, value in now:
+            if value != one.shown:
+                changes |= one.changes(value)
+        if changes:
             selection = _changed(selection, changes)
-    for key, value in present.items():
-        state.widgets[key].sent = value
-    state.finished = False
     _store(selection)
     return selection
-
-
-def finished() -> None:
-    """The run was drawn to its end. The shell calls this."""
-    _state().finished = True
-
-
-def _changes(state: _State, present: Mapping[str, Any]) -> dict[str, Any]:
-    """What the reader changed in widgets: keyword arguments for `update`."""
-    changes: dict[str, Any] = {}
-    for key, value in present.items():
-        known = state.widgets[key]
-        # After a run that was broken off, the browser may not have heard yet what the widget should show.
-        unheard = not state.finished and value == known.sent
-        if value != known.shown and not unheard:
-            changes |= known.changes(value)
-    return changes
 
 
 def _changed(before: Selection, changes: Mapping[str, Any]) -> Selection:
