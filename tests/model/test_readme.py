@@ -1,0 +1,21 @@
+"""The README's Python example runs as it stands, and its promises about shapes hold."""
+
+import re
+from pathlib import Path
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def test_the_python_example_runs(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names: dict = {}
+    exec(code, names)
+    run, changed, lm = names["run"], names["changed"], names["lm"]
+    assert capsys.readouterr().out
+    n = len(run.tokens)
+    assert "".join(run.token_strings) == "The little cat sat on the mat"
+    assert run["blocks.0.attn.hook_pattern"].shape == (8, n, n)
+    assert run["hook_logits"].shape == (n, lm.tokenizer.vocab_size)
+    assert not (changed["blocks.2.attn.hook_z"][:, 3]).any()
+    assert not run["hook_logits"].equal(changed["hook_logits"])
+    assert run["hook_logits"].equal(lm.trace("The little cat sat on the mat")["hook_logits"])
