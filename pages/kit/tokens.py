@@ -1,19 +1,31 @@
 """The token strip: the text as the model sees it, one chip a token; a click makes it the query."""
 
-import html
-
-import streamlit as st
-
 from pages.kit import selection
+from pages.kit.components import CHIP_WORDS, Picked, Shade, chips
 from pages.kit.page import Page
 
 
-def strip(page: Page, *, query: int | None = None, key_index: int | None = None) -> None:
-    """Draw the strip of the page's run. `query` and `key_index` are the positions to mark."""
-    chips = "".join(f'<span title="{i}">{html.escape(label)}</span> ' for i, label in enumerate(page.run.labels))
-    st.html(f'<p class="atlas-strip">{chips}</p>')
+def strip(
+    page: Page,
+    *,
+    query: int | None = None,
+    key_index: int | None = None,
+    shade: Shade | None = None,
+    ask_next: bool = False,
+) -> None:
+    """Draw the strip of the page's run.
 
+    `query` and `key_index` are the token positions to mark. Picking a chip changes the selection: the query (the
+    key is then the page's to choose again), or with Shift or a long press the key. `shade` shows a number per piece
+    of the text; `ask_next` ends the strip with a dashed chip for the token to come.
+    """
 
-def choose(query: int) -> None:
-    """Make a token the query of the whole app."""
-    selection.update(query=query, key=None)
+    def choose(picked: Picked) -> None:
+        same_query = picked.query == query
+        selection.update(query=picked.query, key=picked.key if same_query else None)
+
+    texts = {"label": page.say.plain("strip_label"), "help": page.say.plain("strip_help")}
+    words = texts | {word: page.say.plain(word) for word in CHIP_WORDS if word not in texts}
+    chips(
+        page.run.pieces, query, key_index, key="strip", words=words, shade=shade, ask_next=ask_next, on_change=choose
+    )
