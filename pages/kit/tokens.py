@@ -26,6 +26,9 @@ def strip(
 
     texts = {"label": page.say.plain("strip_label"), "help": page.say.plain("strip_help")}
     words = texts | {word: page.say.plain(word) for word in CHIP_WORDS if word not in texts}
-    chips(
-        page.run.pieces, query, key_index, key="strip", words=words, shade=shade, ask_next=ask_next, on_change=choose
-    )
+    chips(page.run.pieces, query, key_index, key="strip", words=words, shade=shade, ask_next=ask_next, on_change=choose)
+
+
+def choose(query: int) -> None:
+    """Make a token the query of the whole app; the key is the page's to choose."""
+    selection.update(query=query, key=None)
