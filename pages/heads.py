@@ -126,14 +126,14 @@ def draw_lines(page: Page, one: View) -> None:
     st.subheader(say("lines_title"), anchor=False)
     st.markdown(say("lines_help_text", layer=place.layer, head=place.head))
     lines(
-        one.weights,
+        one.weights.numpy(),
         labels,
         labels,
         place.query,
         place.key,
         key="head_lines",
         words=captions.line_words(page, say.plain("lines_label", layer=place.layer, head=place.head)),
-        masked=one.hidden,
+        masked=one.hidden.numpy(),
         threshold=page.sel.threshold,
         on_change=lambda picked: pick(page, picked),
     )
@@ -175,10 +175,10 @@ def draw_panel(page: Page, view: View, key: str, label: str) -> None:
     labels = page.run.labels
     panel = Panel(
         page.say.plain("panel_title"),
-        view.weights,
+        view.weights.numpy(),
         high=1.0,
         subtitle=page.say.plain("panel_without_first" if page.sel.without_first else "panel_rows", token=labels[0]),
-        masked=view.hidden,
+        masked=view.hidden.numpy(),
         log_from=LOG_FOOT if page.sel.scale == "log" else None,
         threshold=page.sel.threshold,
     )
