@@ -121,9 +121,10 @@ class Chips {
     if (bottom > scrollTop + clientHeight) this.strip.scrollTop = bottom - clientHeight + 3;
   }
 
-  /** Tell by a fade at the lower edge that the strip goes on. */
+  /** Tell by a fade at an edge that the strip goes on. */
   fade() {
     const { scrollTop, clientHeight, scrollHeight } = this.strip;
+    this.strip.classList.toggle("less", scrollTop > 4);
     this.strip.classList.toggle("more", scrollTop + clientHeight < scrollHeight - 4);
   }
 

@@ -39,8 +39,8 @@ function luminance(rgb) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-/** `size` colours, each [red, green, blue], evenly along `stops`. */
-function ramp(stops, size = 256) {
+/** `size` colours, each [red, green, blue], evenly along `stops`; an odd number has the middle one, zero's. */
+function ramp(stops, size = 257) {
   const ends = stops.map(channels);
   return Array.from({ length: size }, (_, i) => {
     const place = (i / (size - 1)) * (ends.length - 1);
@@ -77,8 +77,9 @@ function graphemes(text) {
   return Array.from(graphemes.segmenter.segment(text), (part) => part.segment);
 }
 
-/** `text` cut with … to at most `width` pixels in the context's font. */
-function shortened(context, text, width) {
+/** `text` cut with … to at most `width` pixels in the context's font, and piles of marks to three. */
+function shortened(context, full, width) {
+  const text = full.replace(/(\p{M}{3})\p{M}+/gu, "$1");
   if (text.length < 400 && context.measureText(text).width <= width) return text;
   const parts = graphemes(text.slice(0, 400));
   let low = 0;

@@ -1,0 +1,91 @@
+"""Opens the app of components, and finds cells, labels and colours in their canvases."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Server, Visits
+
+SCRIPT = (Path(__file__).parent / "components_app.py").read_text(encoding="utf-8")
+
+
+def opened(serve: Callable[[str], Server], visit: Visits, show: str, *, asked: dict[str, Any], **options: Any) -> Page:
+    """The app with one component, drawn. `asked` goes into the address, `options` to `visit`."""
+    page = visit(f"{serve(SCRIPT).url}/?{urlencode({'show': show, **asked})}", **options)
+    expect(page.locator(f".atlas.{show}[data-query]")).to_be_visible()
+    return page
+
+
+def chosen(page: Page, query: int | None, key: int | None, component: str = ".atlas") -> None:
+    """Wait until the component marks these positions as chosen."""
+    for name, value in (("query", query), ("key", key)):
+        expect(page.locator(component)).to_have_attribute(f"data-{name}", "" if value is None else str(value))
+
+
+def pointed(page: Page, query: int | None, key: int | None) -> None:
+    """Wait until the component marks these positions as pointed at."""
+    for name, value in (("hover-query", query), ("hover-key", key)):
+        expect(page.locator(".atlas")).to_have_attribute(f"data-{name}", "" if value is None else str(value))
+
+
+def answered(page: Page, text: str) -> None:
+    """Wait until the script has written `text`: the pick has been to Python and back."""
+    expect(page.get_by_test_id("stMain").get_by_text(text)).to_be_visible()
+
+
+def tip(page: Page) -> Locator:
+    return page.locator(".atlas .tip.shown")
+
+
+def tip_rows(page: Page) -> dict[str, str]:
+    """What the tooltip says, by name."""
+    expect(tip(page)).to_be_visible()
+    names = tip(page).locator("dt").all_text_contents()
+    return dict(zip(names, tip(page).locator("dd").all_text_contents(), strict=True))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Geometry of the matrices: positions on the screen, and colours."""
+
+    page: Page
+
+    @property
+    def marks(self) -> Locator:
+        return self.page.locator(".matrices .marks")
+
+    def at(self, panel: int, query: float, key: float) -> tuple[float, float]:
+        """The middle of a cell, in pixels of the window. Row −1 is that of the column labels."""
+        data = self.marks.evaluate("(e) => ({ ...e.dataset, box: e.getBoundingClientRect().toJSON() })")
+        left, top = json.loads(data["panels"])[panel]
+        cell = float(data["cell"])
+        y = top + (query + 0.5) * cell if query >= 0 else top - 6
+        return data["box"]["left"] + left + (key + 0.5) * cell, data["box"]["top"] + y
+
+    def hover(self, panel: int, query: int, key: int) -> None:
+        self.page.mouse.move(*self.at(panel, query, key))
+
+    def click(self, panel: int, query: int, key: int) -> None:
+        self.page.mouse.click(*self.at(panel, query, key))
+
+    def colours(self, panel: int, query: int, key: int) -> set[str]:
+        """The colours inside a cell, without its edges, as `#RRGGBB`."""
+        found: list[str] = self.page.locator(".matrices .cells").evaluate(
+            """(canvas, [panel, query, key]) => {
+                const { cell, panels } = canvas.parentElement.querySelector(".marks").dataset;
+                const [left, top] = JSON.parse(panels)[panel];
+                const ratio = canvas.width / canvas.clientWidth;
+                const start = [left + key * cell, top + query * cell].map((v) => Math.round((v + 2) * ratio));
+                const size = Math.max(1, Math.floor((cell - 4) * ratio));
+                const { data } = canvas.getContext("2d").getImageData(...start, size, size);
+                const hex = (i) => "#" + [0, 1, 2].map((c) => data[i + c].toString(16).padStart(2, "0")).join("");
+                return [...new Set(Array.from({ length: data.length / 4 }, (_, i) => hex(4 * i)))];
+            }""",
+            [panel, query, key],
+        )
+        return {colour.upper() for colour in found}
