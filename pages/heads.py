@@ -39,10 +39,10 @@ def draw(page: Page) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         draw_lines(page, one)
+        with st.container(border=True, key="aside_try"):
+            draw_try(page)
     with right:
         draw_mix(page)
-    with st.container(border=True, key="aside_try"):
-        draw_try(page)
 
 
 def draw_settings(page: Page) -> None:
@@ -190,7 +190,7 @@ def draw_panel(page: Page, view: View, key: str, label: str) -> None:
         page.place.key,
         key=key,
         words=captions.matrix_words(page, label),
-        side=420,
+        side=360,
         on_change=lambda picked: pick(page, picked),
     )
 

@@ -25,7 +25,7 @@ def draw(page: Page) -> None:
     position = len(page.run.tokens) - 1 if page.sel.query is None else page.sel.query
     after = guesses(page.run, position, N_GUESSES)
     draw_story(page)
-    tokens.strip(page, query=position)
+    tokens.strip(page, query=position, ask_next=True)
     draw_pass(page, after)
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -149,7 +149,8 @@ def draw_steps(page: Page, after: Guesses) -> None:
     """Buttons to the tokens beside; at the end of the text, one that writes the first guess."""
     say, tokens_now = page.say, tuple(page.run.tokens)
     here, last = after.position, len(tokens_now) - 1
-    st.button(say.label("step_back"), key="step_back", disabled=here == 0, on_click=partial(tokens.choose, max(here - 1, 0)))
+    back = partial(tokens.choose, max(here - 1, 0))
+    st.button(say.label("step_back"), key="step_back", disabled=here == 0, on_click=back)
     if here < last:
         st.button(say.label("step_on"), key="step_on", on_click=partial(tokens.choose, here + 1))
         return
