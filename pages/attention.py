@@ -23,7 +23,7 @@ def draw(page: Page) -> None:
     tokens.strip(page, query=view.place.query, key_index=view.place.key)
     draw_projections(view)
     draw_matrices(view)
-    left, right = st.columns([2.2, 1], gap="large")
+    left, right = st.columns([2.4, 1], gap="medium")
     with left:
         draw_arithmetic(view)
         draw_row(view)
@@ -69,28 +69,36 @@ def draw_controls(view: View) -> None:
 def draw_projections(view: View) -> None:
     """From the vectors of the two tokens to the query of the one, key and value of the other."""
     page, say, place, steps = view.page, view.page.say, view.place, view.steps
-    config, n = page.lm.config, len(view.run.tokens)
-    sizes = {"n": n, "d_model": config.d_model, "d_head": config.d_head}
+    config, palette = page.lm.config, page.palette
+    sizes = {"n": len(view.run.tokens), "d_model": config.d_model, "d_head": config.d_head}
     query, key = view.label(place.query), view.label(place.key)
-    st.subheader(say("projections_title"), anchor=False)
-    st.markdown(say("projections", query=query, key=key, **sizes))
     inputs = [
-        Strip(say.plain("x_of", token=query), steps.x[place.query].numpy(), page.palette.query),
-        Strip(say.plain("x_of", token=key), steps.x[place.key].numpy(), page.palette.key),
+        Strip(f"x {query}", steps.x[place.query].numpy(), palette.query),
+        Strip(f"x {key}", steps.x[place.key].numpy(), palette.key),
     ]
     outputs = [
-        Strip("q", steps.q[place.query].numpy(), page.palette.query),
-        Strip("k", steps.k[place.key].numpy(), page.palette.key),
-        Strip("v", steps.v[place.key].numpy(), page.palette.value),
+        Strip(f"q {query}", steps.q[place.query].numpy(), palette.query),
+        Strip(f"k {key}", steps.k[place.key].numpy(), palette.key),
+        Strip(f"v {key}", steps.v[place.key].numpy(), palette.value),
     ]
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.markdown(say("x_shape", **sizes))
-        _strips(view, "x", inputs, say.plain("x_caption" if config.norm_place == "pre" else "x_caption_post"))
-    with right:
-        st.markdown(say("qkv_shapes", **sizes))
-        section = "qkv_caption_rope" if config.positions == "rope" else "qkv_caption"
-        _strips(view, "qkv", outputs, say.plain(section, kv_head=steps.kv_head))
+    notes = [_where(view), say.plain("x_caption" if config.norm_place == "pre" else "x_caption_post")]
+    if config.positions == "rope":
+        notes.append(say.plain("qk_caption_rope"))
+    sharing = [head for head in range(config.n_heads) if head // config.queries_per_kv == steps.kv_head]
+    if len(sharing) > 1:
+        others = ", ".join(str(head) for head in sharing if head != place.head)
+        notes.append(say.plain("shared_kv", heads=others))
+    with st.container(key="section_projections", gap="xsmall"):
+        st.markdown(say("projections", **sizes))
+        left, right = st.columns(2, gap="large")
+        with left, st.container(gap=None):
+            st.caption(say("x_shape", **sizes))
+            scale_x = _strips(view, "x", inputs)
+        with right, st.container(gap=None):
+            st.caption(say("qkv_shapes", **sizes))
+            scale_qkv = _strips(view, "qkv", outputs)
+        named = [replace(scale_x, name="x"), replace(scale_qkv, name="q, k, v")]
+        show.caption(Kind.MEASURED, say.plain("measured"), " · ".join(notes), *named)
 
 
 def draw_matrices(view: View) -> None:
@@ -107,27 +115,27 @@ def draw_matrices(view: View) -> None:
         Panel(_title(view, 3), steps.masked.numpy(), limits[1], _masked_subtitle(view), hidden, "diverging", digits=2),
         Panel(_title(view, 4), steps.pattern.numpy(), 1.0, say.plain("pattern_subtitle"), hidden),
     ]
-    st.subheader(say("matrices_title"), anchor=False)
-    st.markdown(say("matrices", query=view.label(place.query), key=view.label(place.key)))
-    matrices(
-        panels,
-        view.run.labels,
-        view.run.labels,
-        place.query,
-        place.key,
-        key="matrices",
-        words=captions.matrix_words(page, say.plain("matrices_label", layer=place.layer, head=place.head)),
-        on_change=_choose_cell,
-    )
     ends = [(numbers.signed(-limit, 1), numbers.signed(limit, 1)) for limit in limits]
-    show.caption(
-        *_source(view),
-        _where(view, kernel=True),
-        Scale(say.plain("scores"), *ends[0], page.palette.diverging),
-        Scale(scaled_subtitle, *ends[1], page.palette.diverging),
-        Scale(say.plain("pattern"), "0", "1", page.palette.sequential),
-        masked=say.plain("masked") if hidden.any() else "",
-    )
+    with st.container(key="section_matrices", gap="xsmall"):
+        st.markdown(say("matrices"))
+        matrices(
+            panels,
+            view.run.labels,
+            view.run.labels,
+            place.query,
+            place.key,
+            key="matrices",
+            words=captions.matrix_words(page, say.plain("matrices_label", layer=place.layer, head=place.head)),
+            on_change=_choose_cell,
+        )
+        show.caption(
+            *_source(view),
+            _where(view, kernel=True),
+            Scale(say.plain("scores"), *ends[0], page.palette.diverging),
+            Scale(scaled_subtitle, *ends[1], page.palette.diverging),
+            Scale(say.plain("pattern"), "0", "1", page.palette.sequential),
+            masked=say.plain("masked") if hidden.any() else "",
+        )
 
 
 def draw_arithmetic(view: View) -> None:
@@ -175,7 +183,6 @@ def draw_row(view: View) -> None:
     page, say, place = view.page, view.page.say, view.place
     token = view.label(place.query)
     row = largest_weights(view.steps, place.query, N_BARS)
-    st.subheader(say("row_title", token=token), anchor=False)
     if not row.keys:
         st.markdown(say("row_empty", token=token))
         return
@@ -192,17 +199,17 @@ def draw_row(view: View) -> None:
     text = say.plain(section, shown=len(row.keys), n=row.n_visible, rest=numbers.probability(row.rest))
     kind, word = _source(view)
     caption = show.caption_html(kind, word, f"{_where(view)} · {text}", palette=page.palette)
-    show.figure(fig, "row", alt=say.plain("row_alt", token=token), caption=caption)
+    with st.container(key="section_row", gap="xsmall"):
+        st.subheader(say("row_title", token=token), anchor=False)
+        show.figure(fig, "row", alt=say.plain("row_alt", token=token), caption=caption)
 
 
 def draw_try(view: View) -> None:
     """What to try next, with what it changes, measured in this run."""
     page, say, measured = view.page, view.page.say, view.measured
     on, off = measured.scaled, measured.unscaled
-    st.markdown(say("try_title"))
     values = {
         "token": view.label(view.place.query),
-        "d": page.lm.config.d_head,
         "top_on": numbers.probability(on.row_top),
         "top_off": numbers.probability(off.row_top),
         "entropy_on": f"{on.entropy:.2f}",
@@ -210,6 +217,7 @@ def draw_try(view: View) -> None:
         "gradient_on": numbers.three_digits(on.gradient),
         "gradient_off": numbers.three_digits(off.gradient),
     }
+    st.markdown(say("try_title"))
     st.markdown(say("try_unscale" if page.sel.scaling else "try_scale", **values))
     st.markdown(say("try_then"))
     effect = view.effect
@@ -226,44 +234,39 @@ def draw_output(view: View) -> None:
     """Values mixed by the pattern, and what the head adds to the stream."""
     page, say, place, steps = view.page, view.page.say, view.place, view.steps
     config, token = page.lm.config, view.label(place.query)
-    row = largest_weights(steps, place.query, N_VALUES)
-    written = written_by_head(view.run, steps, place.query)
     sizes = {"d_model": config.d_model, "d_head": config.d_head, "n": len(view.run.tokens)}
-    st.subheader(say("output_title"), anchor=False)
-    st.markdown(say("output", token=token, **sizes))
+    row = largest_weights(steps, place.query, N_VALUES)
     mixed = [
-        Strip(f"{weight:.2f} {view.label(key)}", steps.v[key].numpy(), page.palette.value)
+        Strip(f"{weight:.3f} {view.label(key)}", steps.v[key].numpy(), page.palette.value)
         for key, weight in zip(row.keys, row.weights, strict=True)
     ]
     mixed.append(Strip("z", steps.z[place.query].numpy(), page.palette.accent))
-    stream = view.run[f"blocks.{place.layer}.hook_resid_pre"][place.query].float().numpy()
-    added = [
-        Strip(say.plain("stream"), stream),
-        Strip(say.plain("head_adds"), written.vector.numpy(), page.palette.accent),
-    ]
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.markdown(say("z_shape", **sizes))
-        section = "z_caption_all" if row.n_visible <= N_VALUES else "z_caption"
-        _strips(view, "mixed", mixed, say.plain(section, shown=len(row.keys), n=row.n_visible), kind=_source(view))
-    with right:
-        st.markdown(say("out_shape", **sizes))
-        lengths = {"length": numbers.three_digits(written.length), "of": numbers.three_digits(written.stream_length)}
-        _strips(view, "written", added, say.plain("written_caption", **lengths), kind=_source(view))
+    written = written_by_head(view.run, steps, place.query)
+    lengths = {"length": numbers.three_digits(written.length), "of": numbers.three_digits(written.stream_length)}
+    section = "z_caption_all" if row.n_visible <= N_VALUES else "z_caption"
+    kind, word = _source(view)
+    with st.container(key="section_output", gap="xsmall"):
+        st.subheader(say("output_title"), anchor=False)
+        st.markdown(say("output", token=token, **sizes))
+        left, right = st.columns(2, gap="large")
+        with left, st.container(gap=None):
+            st.caption(say("z_shape", **sizes))
+            scale = _strips(view, "mixed", mixed)
+            show.caption(kind, word, say.plain(section, shown=len(row.keys), n=row.n_visible), scale)
+        with right, st.container(gap=None):
+            st.caption(say("out_shape", **sizes))
+            added = Strip(say.plain("head_adds"), written.vector.numpy(), page.palette.accent)
+            scale = _strips(view, "written", [added])
+            show.caption(kind, word, say.plain("written_caption", **lengths), scale)
 
 
-def _strips(
-    view: View, key: str, strips: list[Strip], text: str, *, kind: tuple[Kind, str] | None = None
-) -> None:
-    """Vectors as strips on one scale, with their caption."""
+def _strips(view: View, key: str, strips: list[Strip]) -> Scale:
+    """Draw vectors as strips on one scale, and return that scale for their caption."""
     page, say = view.page, view.page.say
     limit = figures.symmetric_limit(*(strip.values for strip in strips))
-    fig = figures.value_strip(strips, page.palette, limit=limit, index_word=say.plain("number"))
-    scale = Scale("", numbers.signed(-limit), numbers.signed(limit), page.palette.diverging)
-    source, word = kind or (Kind.MEASURED, say.plain(Kind.MEASURED.value))
-    caption = show.caption_html(source, word, text, scale, palette=page.palette)
-    names = ", ".join(strip.name for strip in strips)
-    show.figure(fig, f"strips_{key}", alt=say.plain("strips_alt", names=names), caption=caption)
+    fig = figures.value_strip(strips, page.palette, limit=limit, index_word=say.plain("number"), row=18)
+    show.figure(fig, f"strips_{key}", alt=say.plain("strips_alt", names=", ".join(strip.name for strip in strips)))
+    return Scale("", numbers.signed(-limit), numbers.signed(limit), page.palette.diverging)
 
 
 def _title(view: View, number: int) -> str:

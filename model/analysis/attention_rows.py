@@ -34,9 +34,7 @@ def largest_weights(steps: HeadSteps, query: int, count: int) -> RowWeights:
     visible = steps.visible[query].nonzero()[:, 0]
     order = visible[row[visible].argsort(descending=True, stable=True)]
     kept, rest = order[:count], order[count:]
-    return RowWeights(
-        tuple(kept.tolist()), tuple(row[kept].tolist()), len(visible), float(row[rest].double().sum())
-    )
+    return RowWeights(tuple(kept.tolist()), tuple(row[kept].tolist()), len(visible), float(row[rest].double().sum()))
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,10 @@ def _css(palette: Palette) -> str:
 padding:12px 18px 13px;color:{palette.ink};font-family:{style.SANS};font-size:14px;line-height:1.45}}
 .atlas-arithmetic p{{margin:0;overflow-wrap:anywhere}}
 .atlas-arithmetic .who{{font-family:{style.MONO};font-size:16px;white-space:pre-wrap;font-weight:600}}
-.atlas-arithmetic ol{{display:flex;flex-wrap:wrap;gap:10px 30px;list-style:none;margin:9px 0 0;padding:0}}
+.atlas-arithmetic ol{{display:flex;flex-wrap:wrap;gap:10px 22px;list-style:none;margin:9px 0 0;padding:0}}
 .atlas-arithmetic li{{margin:0;padding:0;min-width:0}}
 .atlas-arithmetic li>span{{display:block;color:{palette.muted};font-size:12.5px;line-height:1.3}}
-.atlas-arithmetic code{{display:inline-block;font-family:{style.MONO};font-size:15.5px;line-height:1.7;padding:0;
+.atlas-arithmetic code{{display:inline-block;font-family:{style.MONO};font-size:15px;line-height:1.7;padding:0;
 margin:0;background:none;color:inherit;white-space:pre-wrap;font-variant-numeric:tabular-nums}}
 .atlas-arithmetic li.masked code{{padding:0 8px;border-radius:4px;
 background:repeating-linear-gradient(135deg,{hatch} 0 1px,{palette.panel} 1px 5px)}}

@@ -59,9 +59,7 @@ def cost_changes(
                 customdata=[
                     [style.label(text, 40), cost, note] for text, cost, note in zip(labels, printed, notes, strict=True)
                 ],
-                hovertemplate=(
-                    "%{customdata[0]}<br>%{fullData.name}: %{customdata[1]}%{customdata[2]}<extra></extra>"
-                ),
+                hovertemplate=("%{customdata[0]}<br>%{fullData.name}: %{customdata[1]}%{customdata[2]}<extra></extra>"),
             )
         )
     fig.update_layout(barmode="overlay")

@@ -45,7 +45,8 @@ text-align:right;vertical-align:middle;line-height:1.35}}
 .atlas-numbers th:first-child{{padding-left:0;text-align:left}}
 .atlas-numbers td:last-child,.atlas-numbers thead th:last-child{{padding-right:0}}
 .atlas-numbers thead th{{color:{palette.muted};font-size:13px;vertical-align:bottom}}
-.atlas-numbers td{{font-family:{style.MONO};font-size:13px;font-variant-numeric:tabular-nums;white-space:nowrap}}
+.atlas-numbers thead th+th{{white-space:nowrap}}
+.atlas-numbers td{{font-variant-numeric:tabular-nums;white-space:nowrap}}
 .atlas-numbers small{{display:block;color:{palette.muted};font-size:12px;line-height:1.3}}
 .atlas-numbers tbody tr:last-child>*{{border-bottom:0}}
 """
