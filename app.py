@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.kit import errors, navigation, selection, sidebar, theme
+from pages.kit import browser, errors, navigation, selection, sidebar
 from pages.kit.prose import Prose
 
 st.set_page_config(page_title="Transformer Atlas", page_icon="◐", layout="wide", initial_sidebar_state=288)
@@ -17,5 +17,5 @@ with navigation.shell(), errors.guarded(Prose("common"), "start_failed"):
     sidebar.draw(known, name)
     with errors.guarded(Prose(name, sel.lang)):
         chosen.run()
-    theme.watch()
+    browser.attend(name)
     navigation.onward(known, name, sel.lang)

@@ -36,7 +36,7 @@ def _millions(name: str) -> str:
 
 
 def _text(sel: selection.Selection, say: Prose) -> None:
-    st.text_area(say.label("text"), key=selection.widget("text", sel.text), height="content")
+    st.text_area(say.label("text"), key=selection.widget("text", sel.text), height=96)
     with st.container(key="below_text", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(f'<p class="atlas-count">{_count(sel, say)}</p>')
         st.segmented_control(
