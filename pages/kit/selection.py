@@ -200,7 +200,7 @@ def repaired(selection: Selection) -> Selection:
     if selection.ids is not None:
         size, room = lm.config.vocab_size, limits.max_tokens(lm)
         if not selection.ids or not all(0 <= i < size for i in selection.ids):
-            notices.add("unknown_ids", size=size)
+            notices.add("unknown_ids", last=size - 1)
             selection = replace(selection, ids=None)
         elif len(selection.ids) > room:
             notices.add("too_many_ids", n=len(selection.ids), limit=room)
