@@ -8,9 +8,9 @@ import streamlit as st
 from model.tokenizer import Piece
 from pages.kit import components
 from pages.kit.components import Panel, Picked, Shade
+from tests.pages.component_io import MARKUP
 
 LABELS = ["The", "·cat", "·sat", "·on", "·the", "·mat"]
-MARKUP = ["</s>", "<b>x</b>", "a<b<c", "&amp;", "$x^2$", "<img src=x onerror=alert(1)>"]
 WORDS = {
     "label": "attention", "help": "arrow keys move", "query": "Frage", "key": "Antwort", "masked": "verdeckt",
     "weight": "Gewicht", "position": "Stelle", "id": "Nummer", "bytes": "Bytes", "special": "Sonderzeichen",

@@ -9,8 +9,8 @@ from playwright.sync_api import Locator, Page, expect
 from pages.kit.figures import style
 from pages.kit.palette import DARK, LIGHT
 from tests.browser.components import answered, chosen, opened, pointed, tip, tip_rows
-from tests.browser.components_app import MARKUP
 from tests.browser.conftest import Server, Visits
+from tests.pages.component_io import MARKUP
 
 Serve = Callable[[str], Server]
 

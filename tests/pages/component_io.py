@@ -11,6 +11,9 @@ import numpy as np
 from streamlit.proto.BidiComponent_pb2 import BidiComponent
 from streamlit.testing.v1 import AppTest
 
+# Tokens that would change the page if they were taken for markup.
+MARKUP = ["</s>", "<b>x</b>", "a<b<c", "&amp;", "$x^2$", "<img src=x onerror=alert(1)>"]
+
 
 def message(page: AppTest, key: str) -> BidiComponent:
     """The protobuf message of the component with this key."""
