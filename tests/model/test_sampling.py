@@ -310,19 +310,32 @@ def test_frequencies_are_the_probabilities(settings: SamplingSettings) -> None:
     assert statistic < critical[int(possible.sum()) - 1]
 
 
+def with_u(monkeypatch: pytest.MonkeyPatch, u: float) -> None:
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: torch.tensor(u, dtype=torch.float64))
+
+
+def test_intervals_include_their_lower_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = ledger(torch.zeros(4), SamplingSettings())
+    for u, token in ((0.0, 0), (0.2499, 0), (0.25, 1), (0.5, 2), (0.75, 3)):
+        with_u(monkeypatch, u)
+        drawn = draw(entries, torch.Generator())
+        assert (drawn.id, drawn.low, drawn.high) == (token, token / 4, token / 4 + 0.25)
+
+
 def test_a_number_at_the_very_end_of_the_bar_hits_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    highest = torch.tensor(1 - 2**-53, dtype=torch.float64)
-    monkeypatch.setattr(torch, "rand", lambda *_, **__: highest)
-    logits = torch.tensor([1.0, 0.5, -4000.0, 0.7, -5000.0])  # the last two have probability 0
-    for settings in (
-        SamplingSettings(),
-        SamplingSettings(top_k=5),
-        SamplingSettings(top_k=4),
-        SamplingSettings(top_p=0.9999),
-    ):
-        drawn = draw(ledger(logits, settings), torch.Generator())
-        assert drawn.id == 1
-        assert drawn.probability > 0.1
+    u = 1 - 2**-53
+    with_u(monkeypatch, u)
+    short = 0
+    for seed in range(60):
+        logits = torch.randn(40, generator=torch.Generator().manual_seed(seed))
+        logits[[3, 17]] = -4000.0  # of probability 0
+        for settings in (SamplingSettings(), SamplingSettings(top_k=39), SamplingSettings(min_p=1e-9)):
+            entries = ledger(logits, settings)
+            short += float(entries.bar(40)[-1]) <= u  # by rounding
+            drawn = draw(entries, torch.Generator())
+            assert drawn.id == int(entries.order[37])
+            assert drawn.probability > 0
+    assert short > 0
 
 
 def test_greedy_leaves_the_generator_alone() -> None:
