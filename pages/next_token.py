@@ -1,8 +1,331 @@
 """How does a vector become a word?"""
 
-from pages.kit import controls, tokens
-from pages.kit.page import opening
+import math
+from functools import partial
 
-page = opening("next_token")
-tokens.strip(page)
-controls.sampling_controls(page)
+import streamlit as st
+
+from model.analysis.next_token import (
+    Candidate,
+    Choice,
+    Costs,
+    Openness,
+    Readout,
+    choice,
+    costs,
+    readout,
+    surest_and_most_open,
+)
+from model.sampling import SamplingSettings
+from model.trace import Trace
+from pages.kit import controls, figures, limits, numbers, selection, show, tokens
+from pages.kit.figures import LedgerRow, Step, Strip, Term
+from pages.kit.page import Page, opening
+from pages.kit.show import Kind
+
+N_BAR = 12  # segments with a name
+MIN_ROWS, MAX_ROWS = 10, 14
+N_CUT = 4  # rows that show where the filters cut
+N_TERMS = 5
+TRY_TOP_P = 0.9
+
+
+def draw(page: Page) -> None:
+    last = len(page.run.tokens) - 1
+    position = last if page.sel.query is None else page.sel.query
+    chosen = choice(page.run, position, page.sel.sampling)
+    controls.sampling_controls(page, chosen.ledger.no_effect())
+    tokens.strip(page, query=position, ask_next=True)
+    draw_bar(page, chosen)
+    draw_ledger(page, chosen)
+    left, right = st.columns([2.4, 1], gap="medium")
+    with left:
+        draw_readout(page, chosen)
+    with right, st.container(border=True, key="aside_try"):
+        draw_try(page, chosen)
+    draw_costs(page)
+
+
+def draw_bar(page: Page, chosen: Choice) -> None:
+    """The cumulative bar with the random number on it."""
+    say, entries, drawn = page.say, chosen.ledger, chosen.draw
+    n_tokens, label = len(page.run.tokens), _label(page, drawn.id)
+    first = entries.top(min(N_BAR, entries.n_kept)).tolist()
+    greedy = entries.settings.greedy
+    figure = figures.draw_bar(
+        [_label(page, token) for token in first],
+        [float(p) for p in entries.candidates[: len(first)]],
+        page.palette,
+        rest_label=say.plain("draw_more", n=entries.n_kept - len(first)),
+        u=None if greedy else drawn.u,
+        drawn=first.index(drawn.id) if drawn.id in first else None,
+        mark_text=say.plain("draw_mark", u=f"{drawn.u:.4f}", token=label),
+    )
+    if greedy:
+        caption = say.plain("draw_caption_greedy")
+    elif entries.n_kept == 1:
+        caption = say.plain("draw_caption_one")
+    else:
+        ends = {"low": f"{drawn.low:.4f}", "high": f"{drawn.high:.4f}"}
+        caption = say.plain("draw_caption", seed=page.sel.seed, token=f"“{label}”", **ends)
+    with st.container(key="section_draw", gap="xsmall"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            title = say("draw_title", token=page.run.labels[chosen.position])
+            st.subheader(title, anchor=False, width="content")
+            if chosen.position + 1 < n_tokens:
+                st.button(say.label("to_end"), key="to_end", on_click=partial(tokens.choose, n_tokens - 1))
+            else:
+                written = (*page.run.tokens, drawn.id)
+                st.button(
+                    say.label("write", token=label),
+                    key="write",
+                    disabled=n_tokens >= limits.max_tokens(page.lm),
+                    on_click=lambda: selection.update(ids=written, query=None, key=None),
+                )
+        show.figure(
+            figure,
+            "draw",
+            alt=say.plain("draw_alt_greedy" if greedy else "draw_alt", u=f"{drawn.u:.4f}", token=label),
+            caption=show.caption_html(Kind.MEASURED, say.plain("measured"), caption, palette=page.palette),
+        )
+
+
+def draw_ledger(page: Page, chosen: Choice) -> None:
+    """A row per candidate, from its logit to its final probability."""
+    say, entries = page.say, chosen.ledger
+    follower = next(iter(page.run.tokens[chosen.position + 1 :][:1]), None)
+    count = min(max(MIN_ROWS, entries.n_kept + N_CUT), MAX_ROWS)
+    rows = chosen.candidates(count, [token for token in (chosen.draw.id, follower) if token is not None])
+    columns = ["rank", "logit", "penalised", "scaled", "probability", "cumulative"]
+    if not entries.previous:
+        columns.remove("penalised")
+    table = figures.ledger_table(
+        [_row(page, candidate, columns, candidate.id == chosen.draw.id, follower) for candidate in rows],
+        page.palette,
+        token_title=say.plain("column_token"),
+        columns=[say.plain(f"column_{column}") for column in columns],
+        verdict_title=say.plain("column_filter"),
+        final_title=say.plain("column_final"),
+        description=say.plain("ledger_alt"),
+    )
+    with st.container(key="section_ledger", gap="xsmall"):
+        st.subheader(say("ledger_title"), anchor=False)
+        if follower is not None:
+            of = next(candidate for candidate in rows if candidate.id == follower)
+            values = {"rank": f"{of.rank + 1:,}", "probability": numbers.probability(of.final)}
+            st.markdown(say("goes_on", token=_label(page, follower), **values))
+        st.html(table)
+        show.caption(Kind.MEASURED, say.plain("measured"), " · ".join(_ledger_notes(page, chosen, len(rows))))
+
+
+def _row(page: Page, of: Candidate, columns: list[str], drawn: bool, follower: int | None) -> LedgerRow:
+    cells = {
+        "rank": f"{of.rank + 1:,}",
+        "logit": numbers.signed(of.logit),
+        "penalised": numbers.signed(of.penalised),
+        "scaled": numbers.signed(of.scaled),
+        "probability": numbers.probability(of.probability),
+        "cumulative": f"{of.cumulative:.3f}",
+    }
+    verdict = page.say.plain("kept" if of.cut_by is None else f"cut_{of.cut_by}")
+    if of.id == follower:
+        verdict = page.say.plain("in_text", verdict=verdict)
+    return LedgerRow(
+        _label(page, of.id), tuple(cells[name] for name in columns), verdict, of.cut_by is None, of.final, drawn
+    )
+
+
+def _ledger_notes(page: Page, chosen: Choice, shown: int) -> list[str]:
+    say, entries = page.say, chosen.ledger
+    raw, final = entries.raw_entropy, entries.final_entropy
+    printed = {"raw": f"{raw:.2f}", "final": f"{abs(final):.2f}"}
+    notes = [
+        say.plain("ledger_caption", shown=shown, vocab_size=entries.vocab_size),
+        say.plain("entropy_same" if printed["raw"] == printed["final"] else "entropy_changed", **printed),
+    ]
+    if entries.n_kept == entries.vocab_size:
+        notes.append(say.plain("nucleus_all"))
+    else:
+        section = "nucleus_one" if entries.n_kept == 1 else "nucleus"
+        notes.append(say.plain(section, n=entries.n_kept, mass=entries.kept_mass))
+    notes.append(say.plain("order"))
+    if entries.n_top_k < entries.vocab_size and not entries.settings.greedy:
+        notes.append(say.plain("cumulative_after_top_k"))
+    return notes
+
+
+def draw_readout(page: Page, chosen: Choice) -> None:
+    """Final norm and dot product: one logit's own arithmetic."""
+    say, config, palette = page.say, page.lm.config, page.palette
+    token = chosen.draw.id
+    label = _label(page, token)
+    of = readout(page.run, page.lm.transformer, chosen.position, token)
+    parts = [
+        (say.plain("strip_stream"), of.stream.numpy(), None),
+        (say.plain("strip_normed"), of.normed.numpy(), palette.query),
+        (say.plain("strip_weights", token=label), of.weights.numpy(), palette.key),
+        (say.plain("strip_products"), of.products.numpy(), palette.accent),
+    ]
+    strips = [Strip(name, values, colour, figures.symmetric_limit(values)) for name, values, colour in parts]
+    figure = figures.value_strip(strips, palette, index_word=say.plain("number"), row=18)
+    sizes = {"d_model": config.d_model, "vocab_size": f"{config.vocab_size:,}"}
+    with st.container(key="section_readout", gap="xsmall"):
+        st.subheader(say("readout_title", token=label), anchor=False)
+        st.markdown(say("readout", **sizes))
+        with st.container(gap=None):
+            st.caption(say("readout_shape", d_model=config.d_model, vocab_size=config.vocab_size))
+            show.figure(
+                figure,
+                "readout",
+                alt=say.plain("readout_alt", token=label),
+                caption=show.caption_html(
+                    Kind.MEASURED, say.plain("measured"), say.plain("readout_caption"), palette=palette
+                ),
+            )
+
+        st.html(
+            figures.arithmetic([Term(f"“{label}”")], _readout_steps(page, of), palette, note=_readout_note(page, of))
+        )
+
+
+def _readout_steps(page: Page, of: Readout) -> list[Step]:
+    say = page.say
+    before, after = of.lengths
+    lengths = f"{numbers.three_digits(before)} → {numbers.three_digits(after)}"
+    terms: list[Term] = []
+    for _, x, w in of.largest(N_TERMS):
+        factors = [Term(_in_brackets(x), "query"), Term("·"), Term(_in_brackets(w), "key")]
+        terms += [*([Term(" + ")] if terms else []), *factors]
+    rest = of.rest(N_TERMS)
+    terms.append(Term(f" {'−' if rest < 0 else '+'} {numbers.signed(abs(rest))}"))
+    terms.append(Term(f" ({say.plain('readout_rest', n=len(of.products) - N_TERMS)})", "muted"))
+    return [
+        Step(say.plain("readout_norm_step"), [Term(lengths)]),
+        Step(say.plain("readout_dot_step", n=len(of.products)), terms),
+        Step(say.plain("readout_logit_step"), [Term("= "), Term(numbers.signed(of.logit), "result")]),
+    ]
+
+
+def _readout_note(page: Page, of: Readout) -> str:
+    return page.say.plain("readout_note", n=len(of.products), difference=numbers.power_of_ten(of.difference))
+
+
+def _in_brackets(value: float) -> str:
+    printed = numbers.signed(value)
+    return f"({printed})" if printed.startswith("−") else printed
+
+
+def draw_try(page: Page, chosen: Choice) -> None:
+    """What to turn next, with what it does here, measured in this run."""
+    say, run, position = page.say, page.run, chosen.position
+    label = run.labels[position]
+
+    def measured(**settings: float) -> Choice:
+        return choice(run, position, SamplingSettings(**settings))
+
+    cold, plain, hot = (measured(temperature=t) for t in (0.5, 1.0, 2.0))
+    (best,) = plain.candidates(1)
+    st.markdown(say("try_title"))
+    if chosen.ledger.settings.greedy:
+        values = {"token": _label(page, best.id), "one": numbers.probability(best.final)}
+        st.markdown(say("try_one", **values))
+    else:
+        values = {
+            "token": _label(page, best.id),
+            "cold": numbers.probability(cold.candidates(1)[0].final),
+            "hot": numbers.probability(hot.candidates(1)[0].final),
+            "cold_bits": f"{cold.ledger.final_entropy:.2f}",
+            "hot_bits": f"{hot.ledger.final_entropy:.2f}",
+        }
+        st.markdown(say("try_zero", **values))
+    sizes = {"vocab_size": f"{page.lm.config.vocab_size:,}"}
+    n_kept = measured(top_p=TRY_TOP_P).ledger.n_kept
+    st.markdown(say("try_top_p", token=label, n=f"{n_kept:,}", **sizes))
+    ends = _surest_and_most_open(run)
+    if ends is None:
+        st.markdown(say("try_more_text"))
+        return
+    for key, place in zip(("surest", "open"), ends, strict=True):
+        there = choice(run, place.position, SamplingSettings(top_p=TRY_TOP_P)).ledger
+        st.markdown(
+            say(f"try_{key}", token=run.labels[place.position], bits=f"{place.bits:.2f}", n=f"{there.n_kept:,}")
+        )
+        if place.position != position:
+            st.button(
+                say.label("go_to", token=run.labels[place.position]),
+                key=f"go_{key}",
+                on_click=partial(tokens.choose, place.position),
+            )
+    if not chosen.ledger.settings.greedy:
+        st.markdown(say("try_again"))
+
+
+def draw_costs(page: Page) -> None:
+    """What each token of the text cost, and the perplexity of the whole."""
+    say, run = page.say, page.run
+    spent = _costs(run)
+    with st.container(key="section_costs", gap="xsmall"):
+        st.subheader(say("cost_title"), anchor=False)
+        if spent.mean is None or spent.perplexity is None:
+            st.markdown(say("cost_one_token"))
+            return
+        left, right = st.columns([1.6, 1], gap="large", vertical_alignment="center")
+        with right:
+            _say_costs(page, spent, spent.mean, spent.perplexity)
+        figure = figures.token_costs(
+            run.labels,
+            [math.nan, *spent.bits.tolist()],
+            page.palette,
+            highlight=spent.dearest,
+            y_title=say.plain("cost_axis"),
+            mean=spent.mean,
+            mean_text=say.plain("cost_mean_mark", mean=f"{spent.mean:.2f}"),
+            unknown_text=say.plain("cost_first"),
+            unit=say.plain("cost_axis"),
+        )
+        with left:
+            show.figure(
+                figure,
+                "costs",
+                alt=say.plain("cost_alt"),
+                caption=show.caption_html(
+                    Kind.MEASURED, say.plain("measured"), say.plain("cost_caption"), palette=page.palette
+                ),
+            )
+
+
+def _say_costs(page: Page, spent: Costs, mean: float, perplexity: float) -> None:
+    say, run = page.say, page.run
+    st.markdown(say("cost"))
+    sizes = {"vocab_size": f"{page.lm.config.vocab_size:,}"}
+    st.markdown(say("cost_mean", mean=f"{mean:.2f}", perplexity=numbers.three_digits(perplexity), **sizes))
+    ends = {}
+    for name, position in (("cheap", spent.cheapest), ("dear", spent.dearest)):
+        ends[name] = run.labels[position]
+        ends[f"{name}_bits"] = f"{spent.bits[position - 1]:.2f}"
+        ends[f"{name}_p"] = numbers.probability(spent.probability(position))
+    if spent.cheapest != spent.dearest:
+        st.markdown(say("cost_ends", **ends))
+    st.markdown(say("cost_total", total=f"{spent.total:,.0f}", plain=f"{8 * spent.n_bytes:,}"))
+    st.button(
+        say.label("cost_look", token=run.labels[spent.dearest]),
+        key="go_dearest",
+        on_click=partial(tokens.choose, spent.dearest - 1),
+    )
+
+
+@st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
+def _costs(run: Trace) -> Costs:
+    return costs(run)
+
+
+@st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
+def _surest_and_most_open(run: Trace) -> tuple[Openness, Openness] | None:
+    return surest_and_most_open(run)
+
+
+def _label(page: Page, token: int) -> str:
+    return page.lm.tokenizer.labels([token])[0]
+
+
+draw(opening("next_token"))

@@ -12,11 +12,15 @@ from pages.kit.palette import Palette
 
 @dataclass(frozen=True)
 class Strip:
-    """One vector. name: written before it; values: (n,); colour: of the name (query, key and value have their own)."""
+    """One vector. name: written before it; values: (n,); colour: of the name (query, key and value have their own).
+
+    limit: the end of a scale of its own, where it cannot be compared with the others.
+    """
 
     name: str
     values: Sequence[float] | np.ndarray
     colour: str | None = None
+    limit: float | None = None
 
 
 def symmetric_limit(*arrays: Sequence[float] | np.ndarray) -> float:
@@ -36,7 +40,7 @@ def value_strip(
     index_word: str = "",
     row: int = 24,
 ) -> go.Figure:
-    """Each vector as a row of cells on one diverging scale from −`limit` over 0 to `limit`.
+    """Each vector as a row of cells on one diverging scale from −`limit` over 0 to `limit` (or the strip's own).
 
     strips: top to bottom; vectors may differ in length and all start at the left edge.
     limit: end of the scale (default: `symmetric_limit` of all vectors, so that they compare with each other).
@@ -58,15 +62,16 @@ def value_strip(
         top=2,
         bottom=24,
     )
-    for index, (vector, name) in enumerate(zip(vectors, names, strict=True)):
+    for index, (strip, vector, name) in enumerate(zip(strips, vectors, names, strict=True)):
+        top = end if strip.limit is None else strip.limit
         fig.add_trace(
             go.Heatmap(
                 z=vector[None, :],
                 x0=0,
                 dx=1,
                 y=[index - row / pitch / 2, index + row / pitch / 2],
-                zmin=-end,
-                zmax=end,
+                zmin=-top,
+                zmax=top,
                 zmid=0,
                 colorscale=style.colourscale(palette.diverging),
                 showscale=False,
