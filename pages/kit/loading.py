@@ -15,7 +15,7 @@ from model.trace import Trace
 from pages.kit import limits
 
 if TYPE_CHECKING:
-    from pages.kit.selection import Selection
+    from pages.kit.choices import Selection
 
 TRACE_BYTES = 128 * 2**20
 

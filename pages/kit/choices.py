@@ -1,0 +1,114 @@
+"""What a reader can choose, and how a choice that does not fit the model or the text is brought into it."""
+
+from dataclasses import dataclass, replace
+
+from model.analysis.attention_steps import MASK_KINDS
+from model.sampling import SamplingSettings
+from model.zoo.catalog import CATALOG
+from pages.kit import limits, loading, mixture, notices
+from pages.kit.prose import COMMON, Prose
+
+DEFAULT_MODEL = next(iter(CATALOG))
+DEFAULT_TEXT = {
+    "en": Prose(COMMON).plain("example_english_text"),
+    "zh": Prose(COMMON).plain("example_chinese_text"),
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the reader chose. None means: not chosen, the page picks.
+
+    `ids`: when set, the run is these tokens (a generated text that was rewound to) instead of the text's own.
+    `query` and `key` are token positions. `temperature` to `seed` are sampling settings, as `SamplingSettings` has
+    them. The rest is how attention is drawn: `scale` of the colours, `without_first` leaves the first token out,
+    weights below `threshold` are not drawn, `mix` names the heads that are averaged (see `mixture`). `mask` is one
+    of `MASK_KINDS` that the whole model runs with, None its own; without `scaling` scores are not divided by √d.
+    """
+
+    model: str = DEFAULT_MODEL
+    text: str = DEFAULT_TEXT["en"]
+    ids: tuple[int, ...] | None = None
+    layer: int | None = None
+    head: int | None = None
+    query: int | None = None
+    key: int | None = None
+    lang: str = "en"
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    penalty: float = 1.0
+    seed: int = 0
+    scale: str = "linear"
+    without_first: bool = False
+    threshold: float = 0.0
+    mix: str = mixture.LAYER
+    mask: str | None = None
+    scaling: bool = True
+
+    @property
+    def sampling(self) -> SamplingSettings:
+        """The settings in the form that the model room takes."""
+        return SamplingSettings(
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            repetition_penalty=self.penalty,
+            seed=self.seed,
+        )
+
+
+# Smallest and largest value of each number; controls offer the same ranges.
+RANGES: dict[str, tuple[float, float]] = {
+    "temperature": (0.0, 3.0),
+    "top_k": (0, 1_000),
+    "top_p": (0.0, 1.0),
+    "min_p": (0.0, 1.0),
+    "penalty": (0.5, 3.0),
+    "seed": (0, 2**31 - 1),
+    "threshold": (0.0, 1.0),
+}
+SCALES = ("linear", "log")
+
+
+def repaired(selection: Selection) -> Selection:
+    """`selection` with every value within what there is; what had to change is noted for the reader."""
+    if selection.model not in CATALOG:
+        notices.add("unknown_model", name=selection.model[:40], model=DEFAULT_MODEL)
+        selection = replace(selection, model=DEFAULT_MODEL)
+    lm = loading.model(selection.model)
+    if selection.ids is not None:
+        size, room = lm.config.vocab_size, limits.max_tokens(lm)
+        if not selection.ids or not all(0 <= i < size for i in selection.ids):
+            notices.add("unknown_ids", last=size - 1)
+            selection = replace(selection, ids=None)
+        elif len(selection.ids) > room:
+            notices.add("too_many_ids", n=len(selection.ids), limit=room)
+            selection = replace(selection, ids=selection.ids[:room])
+    n_tokens = len(loading.run_ids(selection))
+    tops = {"layer": lm.config.n_layers, "head": lm.config.n_heads, "query": n_tokens, "key": n_tokens}
+    for name, count in tops.items():
+        value = getattr(selection, name)
+        if value is not None and not 0 <= value < count:
+            fitting = min(max(value, 0), count - 1)
+            notices.add(f"clamped_{name}", asked=value, count=count, used=fitting)
+            selection = replace(selection, **{name: fitting})
+    if selection.scale not in SCALES:
+        notices.add("unreadable", name="scale")
+        selection = replace(selection, scale=SCALES[0])
+    if selection.mask is not None and selection.mask not in MASK_KINDS:
+        notices.add("unreadable", name="mask")
+        selection = replace(selection, mask=None)
+    mix = mixture.repaired(selection.mix, lm.config.n_layers, lm.config.n_heads)
+    if mix != selection.mix:
+        notices.add("unknown_heads", n_layers=lm.config.n_layers, n_heads=lm.config.n_heads)
+        selection = replace(selection, mix=mix)
+    for name, (low, high) in RANGES.items():
+        value = getattr(selection, name)
+        if not low <= value <= high:
+            fitting = min(max(value, low), high)
+            notices.add("clamped_number", name=name, asked=value, used=fitting)
+            selection = replace(selection, **{name: type(value)(fitting)})
+    return selection
