@@ -33,7 +33,7 @@ def draw(page: Page) -> None:
     one = seen(page, [(layer, head)])
     left, right = st.columns(2, gap="large")
     with left:
-        draw_all(page)
+        draw_all(page, one)
     with right:
         draw_matrix(page, one)
     left, right = st.columns(2, gap="large")
@@ -74,7 +74,7 @@ def seen(page: Page, heads: list[mixture.Head]) -> View:
     return without_first(weights, hidden) if page.sel.without_first else View(weights, hidden)
 
 
-def draw_all(page: Page) -> None:
+def draw_all(page: Page, one: View) -> None:
     """Every head as a small picture; a click chooses one."""
     say, sel, config = page.say, page.sel, page.lm.config
     tiles = tile(page.run, sel.scale, sel.without_first, sel.threshold)
@@ -98,7 +98,7 @@ def draw_all(page: Page) -> None:
         figure,
         "all_heads",
         alt=say.plain("all_alt", n=config.n_layers * config.n_heads),
-        caption=caption(page, counts, pooled),
+        caption=caption(page, counts, pooled, view=one),
         on_select=choose,
     )
 
@@ -109,9 +109,8 @@ def draw_matrix(page: Page, one: View) -> None:
     st.subheader(say("one_title", layer=place.layer, head=place.head), anchor=False)
     label = say.plain("one_label", layer=place.layer, head=place.head)
     draw_panel(page, one, "one_head", label)
-    st.html(
-        caption(page, say.plain("layer_head", layer=place.layer, head=place.head), captions.kernel(page, place.layer))
-    )
+    where = say.plain("layer_head", layer=place.layer, head=place.head)
+    st.html(caption(page, where, captions.kernel(page, place.layer), view=one))
     query, key = place.query, place.key
     labels = {"query": page.run.labels[query], "key": page.run.labels[key]}
     if one.hidden[query, key]:
@@ -137,11 +136,7 @@ def draw_lines(page: Page, one: View) -> None:
         threshold=page.sel.threshold,
         on_change=lambda picked: pick(page, picked),
     )
-    st.html(
-        caption(
-            page, say.plain("layer_head", layer=place.layer, head=place.head), say.plain("lines_caption"), colours=False
-        )
-    )
+    st.html(caption(page, say.plain("layer_head", layer=place.layer, head=place.head), say.plain("lines_caption")))
 
 
 def draw_mix(page: Page) -> None:
@@ -166,8 +161,9 @@ def draw_mix(page: Page) -> None:
             label_visibility="collapsed",
         )
     heads = mixture.heads(sel.mix, here[0], config.n_layers, config.n_heads)
-    draw_panel(page, seen(page, heads), "mixed_heads", say.plain("mix_label", n=len(heads)))
-    st.html(caption(page, say.plain("mix_caption", n=len(heads))))
+    mixed = seen(page, heads)
+    draw_panel(page, mixed, "mixed_heads", say.plain("mix_label", n=len(heads)))
+    st.html(caption(page, say.plain("mix_caption", n=len(heads)), view=mixed))
 
 
 def draw_panel(page: Page, view: View, key: str, label: str) -> None:
@@ -219,19 +215,21 @@ def pick(page: Page, picked: Picked) -> None:
     selection.update(layer=place.layer, head=place.head, query=picked.query, key=picked.key)
 
 
-def caption(page: Page, *said: str, colours: bool = True) -> str:
-    """The line under a figure: what it shows, what is left out, and the scale of its `colours`."""
+def caption(page: Page, *said: str, view: View | None = None) -> str:
+    """The line under a figure: what it shows, what is left out, and of a `view` in colours the scale and the mask."""
     say, sel = page.say, page.sel
     if sel.without_first:
         said += (say.plain("caption_without_first", token=page.run.labels[0]),)
     if sel.threshold:
         said += (say.plain("caption_threshold", threshold=f"{sel.threshold:g}"),)
     text = " · ".join(part for part in said if part)
-    if not colours:
+    if view is None:
         return show.caption_html(show.Kind.MEASURED, say.plain("measured"), text)
     low = f"≤ {LOG_FOOT:g}" if sel.scale == "log" else "0"
     scale = show.Scale(say.plain("pattern"), low, "1", page.palette.sequential)
-    return show.caption_html(show.Kind.MEASURED, say.plain("measured"), text, scale, masked=say.plain("masked"))
+    return show.caption_html(
+        show.Kind.MEASURED, say.plain("measured"), text, scale, masked=say.plain("masked") if view.hidden.any() else ""
+    )
 
 
 @st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Trace: lambda run: run.id})

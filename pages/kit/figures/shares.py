@@ -32,7 +32,7 @@ def share_table(shares: Sequence[Share], palette: Palette, *, part_title: str, c
 
 def _row(share: Share, whole: int, largest: int) -> str:
     percent = 100 * share.count / (whole or 1)
-    printed = f"{percent:.1f} %" if percent >= 0.1 or share.count == 0 else "< 0.1 %"
+    printed = f"{percent:.1f} %" if percent >= 0.1 or share.count == 0 else "&lt; 0.1 %"
     note = f"<small>{_text(share.note)}</small>" if share.note else ""
     return (
         f"<tr><th scope='row'>{_text(share.name)}{note}</th>"

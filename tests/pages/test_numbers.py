@@ -1,0 +1,81 @@
+"""Numbers as they are printed, and the HTML tables of shares and facts."""
+
+import math
+import re
+
+import pytest
+
+from pages.kit import mixture, numbers
+from pages.kit.figures import Share, fact_list, share_table
+from pages.kit.palette import DARK, LIGHT
+from tests.pages.reading import AWKWARD, read
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [(0, "0"), (0.0421, "0.0421"), (0.5, "0.500"), (3.14159, "3.14"), (57.32, "57.3"), (357.2, "357"),
+     (1204.4, "1,204"), (-2.5, "-2.50"), (math.inf, "inf"), (1e-9, "0.000000")],
+)  # fmt: skip
+def test_three_digits(value: float, printed: str) -> None:
+    assert numbers.three_digits(value) == printed
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [(1.0, "1.000"), (0.2854, "0.285"), (0.001, "0.001"), (0.00034, "0.0003"), (0.0000321, "0.00003"),
+     (4e-7, "< 0.000001"), (0.0, "0.000")],
+)  # fmt: skip
+def test_probability(value: float, printed: str) -> None:
+    assert numbers.probability(value) == printed
+
+
+def test_units() -> None:
+    assert numbers.milliseconds(0.01234) == "12.3"
+    assert numbers.megabytes(26_096_640) == "26.1"
+    assert [numbers.short_count(n) for n in (7, 256, 3_328, 196_608, 6_524_160, 175_000_000_000)] == [
+        "7", "256", "3.33 K", "197 K", "6.52 M", "175 G"
+    ]  # fmt: skip
+    assert numbers.shape((10, 8192)) == "10 × 8,192"
+
+
+def test_shares_add_up_and_bars_are_as_long_as_the_counts() -> None:
+    shares = [Share("a", 750, "used twice"), Share("b", 250), Share("c", 0), Share("d", 1_000_000)]
+    fragment = share_table(shares, LIGHT, part_title="part", count_title="parameters", total="all")
+    texts = read(fragment).texts
+    assert "1,001,000" in texts
+    assert "99.9 %" in texts
+    assert texts.count("< 0.1 %") == 2
+    assert "0.0 %" in texts
+    widths = [float(width) for width in re.findall(r"<i style='width:([\d.]+)%'", fragment)]
+    assert widths == pytest.approx([0.07, 0.02, 0, 100], abs=0.01)
+
+
+def test_no_share_at_all() -> None:
+    assert "0" in read(share_table([], DARK, part_title="", count_title="", total="all")).texts
+
+
+def test_text_stays_text() -> None:
+    plain = {tag for tag, _ in read(fact_list({"a": "b"}, LIGHT)).tags}
+    for text in AWKWARD:
+        facts = read(fact_list({text: text}, LIGHT))
+        assert {tag for tag, _ in facts.tags} == plain
+        shares = read(share_table([Share(text, 1, text)], LIGHT, part_title=text, count_title=text, total=text))
+        assert not {"script", "br", "s"} & {tag for tag, _ in shares.tags}
+
+
+def test_mixtures_are_written_as_they_are_read() -> None:
+    heads = [(3, 2), (0, 7), (11, 11)]
+    assert mixture.picked(mixture.written(heads)) == heads
+    assert mixture.written([]) == mixture.LAYER
+    assert mixture.heads(mixture.LAYER, 2, 6, 3) == [(2, 0), (2, 1), (2, 2)]
+    assert len(mixture.heads(mixture.ALL, 2, 6, 8)) == 48
+    assert mixture.heads("1.0-2.1", 5, 6, 8) == [(1, 0), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("mix", "repaired"),
+    [("layer", "layer"), ("all", "all"), ("3.2-3.2", "3.2"), ("9.9-1.1", "1.1"), ("9.9", "layer"), ("", "layer"),
+     ("-1.2", "layer"), ("1.2;", "layer"), ("1.2-", "layer"), ("9999.1", "layer")],
+)  # fmt: skip
+def test_mixtures_are_repaired(mix: str, repaired: str) -> None:
+    assert mixture.repaired(mix, 6, 8) == repaired
