@@ -112,11 +112,15 @@ def test_a_key_value_head_serves_neighbouring_query_heads():
     assert repeat_kv(x, 6).flatten().tolist() == [0, 0, 1, 1, 2, 2]  # interleaved, not 0 1 2 0 1 2
 
 
-def test_large_scores_do_not_overflow():
-    q, k, v = qkv(0, 2, 2, 4, 4)
+@pytest.mark.parametrize("alibi", [False, True])
+@pytest.mark.parametrize("kind", VISIBLE)
+def test_large_scores_neither_overflow_nor_break_through_the_mask(kind, alibi):
+    q, k, v = qkv(0, 2, 2, 5, 5)
+    q, see = q * 1e6, visible(kind, 5, 5, 2, alibi)
+    mask = torch.ones(2, 1, 5, 5, dtype=torch.bool) if see.mask is None else see.mask
+    expected = one_by_one(q, k, v, mask.tril() if see.causal else mask, see.bias, 8**-0.5)
     for kernel in (fused, explicit):
-        out = kernel(q * 1e4, k * 1e4, v, Visible(causal=True)).out
-        assert out.isfinite().all()
+        close(kernel(q, k, v, see).out.double(), expected)
 
 
 def test_causal_with_a_cache_is_lower_right():
