@@ -1,7 +1,272 @@
 """How does it write?"""
 
-from pages.kit import tokens
-from pages.kit.page import opening
+from functools import partial
 
-page = opening("generation")
-tokens.strip(page)
+import streamlit as st
+
+from model.analysis.continuations import WrittenToken
+from pages.kit import controls, errors, figures, limits, numbers, selection, show, tokens, writing
+from pages.kit.components.continuations import WORDS, Chip, continuations
+from pages.kit.components.continuations import Row as Card
+from pages.kit.page import Page, opening
+from pages.kit.show import Kind, Scale
+from pages.kit.writing import Row, Writing
+
+TICK = 0.06  # seconds between two looks at a text being written
+
+
+def draw(page: Page) -> None:
+    prompt = tuple(page.run.tokens)
+    draw_controls(page, prompt)
+    if not writing.room(page.lm, prompt):
+        _remark(page, "no_room")
+        tokens.strip(page, query=page.sel.query)
+        return
+    work = writing.current(page)
+    draw_prompt(page, work)
+    auto = work.running
+    st.fragment(draw_work, run_every=TICK if auto else None)(page, work, auto)
+
+
+def draw_controls(page: Page, prompt: tuple[int, ...]) -> None:
+    """Sampling in one line; below it the length and the number of texts."""
+    say, sel = page.say, page.sel
+    controls.sampling_controls(page)
+    most = min(writing.MAX_LENGTH, writing.room(page.lm, prompt))
+    with st.container(key="controls_length", horizontal=True, vertical_alignment="top"):
+        if most > 1:
+            length = min(sel.length, most)
+            with st.container(width=controls.WIDTH, gap=None):
+                st.slider(
+                    say.label("control_value", name=say.plain("length"), value=f"{length}"),
+                    1,
+                    most,
+                    key=selection.widget("length", length),
+                    help=say("help_length"),
+                )
+        st.segmented_control(
+            say.label("samples"),
+            range(4),
+            key=selection.widget("samples", sel.samples),
+            help=say("help_samples"),
+            required=True,
+            disabled=sel.temperature == 0,
+        )
+    if sel.temperature == 0 and sel.samples:
+        st.caption(say("greedy_only"))
+    if 0 < most < sel.length:
+        _remark(page, "room")
+
+
+def _remark(page: Page, section: str) -> None:
+    n, limit = len(page.run.tokens), page.lm.config.max_positions
+    values = {"n": n, "limit": limit, "room": limit - n, "model": page.lm.name}
+    st.html(f'<p class="atlas-remark" role="status">{page.say.html(section, **values)}</p>')
+
+
+def draw_prompt(page: Page, work: Writing) -> None:
+    """The text to continue, and where it was rewound to."""
+    say, last = page.say, len(page.run.tokens) - 1
+    tokens.strip(page, query=last if page.sel.query is None else page.sel.query, ask_next=True)
+    at = work.rewound(tuple(page.run.tokens))
+    if at is None:
+        return
+    with st.container(key="rewound", horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(say("rewound", place=at[1] + 1, row=_name(page, work, at[0])), width="content")
+        if st.button(say.label("write_on"), key="write_on"):
+            writing.forget()
+            st.rerun()
+        if st.button(say.label("back_to_text"), key="back_here"):
+            selection.update(ids=None)
+            st.rerun()
+
+
+def draw_work(page: Page, work: Writing, auto: bool) -> None:
+    """The texts and what belongs to them; runs by itself every `TICK` seconds while they are being written."""
+    with errors.guarded(page.say):
+        work.tick()
+        draw_texts(page, work)
+        if not work.running:
+            draw_choice(page, work)
+        if work.running != auto:
+            st.rerun()  # the whole page: it decides whether this runs by itself
+
+
+def draw_texts(page: Page, work: Writing) -> None:
+    """The continuations side by side, with the buttons that stop and go on."""
+    say = page.say
+    words = {word: say.plain(f"texts_{word}" if word in ("label", "help") else f"word_{word}") for word in WORDS}
+    with st.container(key="section_texts", gap="xsmall"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            n = len(work.rows)
+            title = say("texts_title_one") if n == 1 else say("texts_title", n=n)
+            st.subheader(title, anchor=False, width="content")
+            with st.container(horizontal=True, gap="small", width="content"):
+                _buttons(page, work)
+        cards = [_card(page, work, index) for index in range(len(work.rows))]
+        continuations(cards, _picked(work), key="texts", words=words, on_change=partial(_pick, work))
+        scale = Scale(say.plain("probability"), "0", "1", page.palette.sequential)
+        text = say.plain("texts_caption")
+        spent = [token.milliseconds for row in work.rows for token in row.text.written if not token.by_reader]
+        if spent:
+            text += " · " + say.plain("speed_caption", ms=numbers.three_digits(sum(spent) / len(spent)))
+        show.caption(Kind.MEASURED, say.plain("measured"), text, scale)
+
+
+def _buttons(page: Page, work: Writing) -> None:
+    say = page.say
+    if work.running:
+        st.button(say.label("stop"), key="stop", icon=":material/stop:", on_click=partial(_stop, work))
+    elif work.can_go_on:
+        missing = any(work.wants(row) for row in work.rows)
+        label = say.label("resume") if missing else say.label("go_on", n=page.sel.length)
+        st.button(label, key="go_on", on_click=partial(work.go_on, page.sel.length))
+
+
+def _stop(work: Writing) -> None:
+    work.running = False
+
+
+def _pick(work: Writing, row: int, place: int) -> None:
+    work.picked = (row, place)
+
+
+def _picked(work: Writing) -> tuple[int, int] | None:
+    """The token that is looked at: the reader's choice, else the least probable one drawn."""
+    if work.picked is not None:
+        row, place = work.picked
+        return work.picked if row < len(work.rows) and place < len(work.rows[row].text.written) else None
+    if work.running:
+        return None
+    return _least(work)
+
+
+def _least(work: Writing) -> tuple[int, int] | None:
+    places = [
+        (token.probability, row, i) for row, one in enumerate(work.rows) for i, token in enumerate(one.text.written)
+    ]
+    return min(places)[1:] if places else None
+
+
+def _name(page: Page, work: Writing, index: int) -> str:
+    say, row = page.say, work.rows[index]
+    if row.origin is not None:
+        return say.plain("row_branch", row=_name(page, work, row.origin.of), place=row.origin.place + 1)
+    return say.plain("row_greedy") if row.greedy else say.plain("row_seed", seed=row.text.settings.seed)
+
+
+def _card(page: Page, work: Writing, index: int) -> Card:
+    row = work.rows[index]
+    return Card(_name(page, work, index), _note(page, row), _chips(page, row), work.running and work.wants(row))
+
+
+def _note(page: Page, row: Row) -> str:
+    say, n = page.say, len(row.text.written)
+    rate = row.text.tokens_per_second
+    if rate is None or n < 2:
+        note = say.plain("note_one") if n == 1 else say.plain("note_tokens", n=n)
+    else:
+        note = say.plain("note_speed", n=n, rate=f"{rate:,.0f}")
+    if row.text.ended:
+        return say.plain("note_ended", note=note)
+    return note if row.text.room else say.plain("note_full", note=note)
+
+
+def _chips(page: Page, row: Row) -> list[Chip]:
+    tokenizer, ids, first = page.lm.tokenizer, row.text.ids, len(row.text.prompt)
+    labels = tokenizer.labels(ids)
+    chips = []
+    for piece in tokenizer.pieces(ids):
+        for position in range(max(piece.start, first), piece.end):
+            token = row.text.written[position - first]
+            whole = piece.end - piece.start == 1
+            chips.append(
+                Chip(
+                    label=labels[position],
+                    spaces=len(piece.text) - len(piece.text.lstrip(" ")) if whole and piece.text.strip(" ") else 0,
+                    id=token.id,
+                    probability=token.probability,
+                    model=numbers.probability(token.model_probability),
+                    rank=f"{token.rank + 1:,}",
+                    instead=tuple(
+                        (tokenizer.labels([other.id])[0], numbers.probability(other.model_probability))
+                        for other in token.alternatives
+                    ),
+                    special=piece.special,
+                    by_reader=token.by_reader,
+                    joined=position > piece.start and position > first,
+                )
+            )
+    return chips
+
+
+def draw_choice(page: Page, work: Writing) -> None:
+    """The chosen token: what stood against it, rewinding to it, branching from it."""
+    at = _picked(work)
+    if at is None:
+        return
+    say = page.say
+    row, place = at
+    text = work.rows[row].text
+    token = text.written[place]
+    ids = text.ids[: len(text.prompt) + place + 1]
+    label = page.lm.tokenizer.labels(ids)[-1]
+    with st.container(key="section_choice", gap="xsmall"):
+        title = say("choice_title", place=place + 1, row=_name(page, work, row), token=label)
+        st.subheader(title, anchor=False)
+        section = "choice_by_reader" if token.by_reader else "choice_rank" if token.rank else "choice_first"
+        st.markdown(say(section, rank=f"{token.rank + 1:,}"))
+        if token.id == page.lm.config.eos_id:
+            st.markdown(say("end_of_text"))
+        left, right = st.columns([1.6, 1], gap="large")
+        with left:
+            _draw_alternatives(page, token)
+        with right:
+            _draw_actions(page, work, at, token, ids)
+
+
+def _draw_alternatives(page: Page, token: WrittenToken) -> None:
+    say, label = page.say, page.lm.tokenizer.label
+    shown = [(other.id, other.model_probability) for other in token.alternatives]
+    if token.id not in [one for one, _ in shown]:
+        shown.append((token.id, token.model_probability))
+    names = [label(one) for one, _ in shown]
+    figure = figures.bars(
+        names, [p for _, p in shown], page.palette, highlight=[one for one, _ in shown].index(token.id), maximum=1.0
+    )
+    caption = show.caption_html(Kind.MEASURED, say.plain("measured"), say.plain("choice_caption"), palette=page.palette)
+    show.figure(figure, "choice", alt=say.plain("choice_alt"), caption=caption)
+
+
+def _draw_actions(page: Page, work: Writing, at: tuple[int, int], token: WrittenToken, ids: tuple[int, ...]) -> None:
+    say = page.say
+    facts = {
+        "fact_probability": numbers.probability(token.probability),
+        "fact_model": numbers.probability(token.model_probability),
+        "fact_position": f"{len(ids) - 1}",
+    }
+    if token.u is not None:
+        facts["fact_u"] = f"{token.u:.4f}"
+    if not token.by_reader:
+        facts["fact_time"] = say.plain("ms", n=numbers.three_digits(token.milliseconds))
+    st.html(figures.fact_list({say.plain(name): value for name, value in facts.items()}, page.palette))
+    limit = limits.max_tokens(page.lm)
+    if st.button(say.label("rewind"), key="rewind", disabled=len(ids) > limit or ids == tuple(page.run.tokens)):
+        work.picked = at
+        selection.update(ids=ids, query=None, key=None)
+        st.rerun()
+    if len(ids) > limit:
+        st.caption(say("rewind_too_long", limit=limit, n=len(ids)))
+    others = [other for other in token.alternatives if other.id != token.id]
+    st.caption(say("branch_title"))
+    with st.container(key="branches", horizontal=True, gap="xsmall"):
+        for other in others:
+            text = page.lm.tokenizer.label(other.id)
+            st.button(
+                say.label("branch_to", token=text, p=numbers.probability(other.model_probability)),
+                key=f"branch_{other.id}",
+                on_click=partial(work.branch, *at, other.id),
+            )
+
+
+draw(opening("generation"))

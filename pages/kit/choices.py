@@ -21,9 +21,10 @@ class Selection:
 
     `ids`: when set, the run is these tokens (a generated text that was rewound to) instead of the text's own.
     `query` and `key` are token positions. `temperature` to `seed` are sampling settings, as `SamplingSettings` has
-    them. The rest is how attention is drawn: `scale` of the colours, `without_first` leaves the first token out,
-    weights below `threshold` are not drawn, `mix` names the heads that are averaged (see `mixture`). `mask` is one
-    of `MASK_KINDS` that the whole model runs with, None its own; without `scaling` scores are not divided by √d.
+    them; `length` tokens are written, once greedily and `samples` times drawn. The rest is how attention is drawn:
+    `scale` of the colours, `without_first` leaves the first token out, weights below `threshold` are not drawn, `mix`
+    names the heads that are averaged (see `mixture`). `mask` is one of `MASK_KINDS` that the whole model runs with,
+    None its own; without `scaling` scores are not divided by √d.
     """
 
     model: str = DEFAULT_MODEL
@@ -40,6 +41,8 @@ class Selection:
     min_p: float = 0.0
     penalty: float = 1.0
     seed: int = 0
+    length: int = 40
+    samples: int = 2
     scale: str = "linear"
     without_first: bool = False
     threshold: float = 0.0
@@ -68,6 +71,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "min_p": (0.0, 1.0),
     "penalty": (0.5, 3.0),
     "seed": (0, 2**31 - 1),
+    "length": (1, 200),
+    "samples": (0, 3),
     "threshold": (0.0, 1.0),
 }
 SCALES = ("linear", "log")

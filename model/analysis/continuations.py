@@ -1,0 +1,146 @@
+"""Texts that a model writes, token by token, kept small enough for a page to hold many of them, and their branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from model.generation import Step
+from model.language import LanguageModel
+from model.sampling import SamplingSettings
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A token that could have come: the probability the model itself gave it, and the final one, after all settings."""
+
+    id: int
+    model_probability: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class WrittenToken:
+    """One token of a continuation: a `Step` without its ledger.
+
+    `probability` is the final one that it was drawn with; `model_probability` and `rank` (0: first choice) are
+    the model's own, before any setting. `alternatives` are the model's five first choices. `u` is the random number
+    that drew it, None where nothing was drawn; `by_reader` tells that it was put there by hand. `milliseconds`
+    is what forward pass and choice took.
+    """
+
+    id: int
+    probability: float
+    model_probability: float
+    rank: int
+    alternatives: tuple[Alternative, ...]
+    u: float | None
+    milliseconds: float
+    by_reader: bool = False
+
+
+def written_token(step: Step) -> WrittenToken:
+    """What is kept of a step."""
+    final = step.ledger.final
+    return WrittenToken(
+        id=step.id,
+        probability=step.probability,
+        model_probability=float(step.ledger.logits.float().softmax(-1)[step.id]),
+        rank=step.rank,
+        alternatives=tuple(Alternative(token, p, float(final[token])) for token, p in step.alternatives),
+        u=None if step.ledger.settings.greedy else step.draw.u,
+        milliseconds=step.milliseconds,
+    )
+
+
+class Continuation:
+    """A prompt and what has been written behind it so far. It can stop after any token and go on later.
+
+    The tokens are those of `lm.generate(prompt, …, settings)`; in a branch those of the text up to the place where
+    it begins, the token that was put there, and then those of `lm.generate` for all of that.
+
+    Raises:
+        ValueError: for a model that cannot continue texts, or an empty prompt.
+    """
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        prompt: Sequence[int],
+        settings: SamplingSettings,
+        given: Sequence[WrittenToken] = (),
+    ) -> None:
+        self.prompt = tuple(prompt)
+        self.settings = settings
+        self.n_given = len(given)
+        self._lm = lm
+        self._written = list(given)
+        self._steps: Iterator[Step] = iter(())
+        if self.room:
+            self._steps = lm.generate(self.ids, self.room, settings)
+
+    @property
+    def written(self) -> tuple[WrittenToken, ...]:
+        """The tokens behind the prompt."""
+        return tuple(self._written)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Prompt and text so far."""
+        return self.prompt + tuple(token.id for token in self._written)
+
+    @property
+    def text(self) -> str:
+        """What was written, decoded, without the end-of-text token."""
+        end = len(self._written) - self.ended
+        return self._lm.tokenizer.decode([token.id for token in self._written[:end]])
+
+    @property
+    def room(self) -> int:
+        """How many tokens still fit into the model's context."""
+        return 0 if self.ended else max(0, self._lm.config.max_positions - len(self.prompt) - len(self._written))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the end-of-text token was written."""
+        return bool(self._written) and self._written[-1].id == self._lm.config.eos_id
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Of the tokens that were written here, forward pass and choice alone; None before the first."""
+        own = self._written[self.n_given :]
+        spent = sum(token.milliseconds for token in own)
+        return 1000 * len(own) / spent if spent else None
+
+    def advance(self) -> bool:
+        """Write one more token; False where there is none to come."""
+        step = next(self._steps, None)
+        if step is None:
+            return False
+        self._written.append(written_token(step))
+        return True
+
+    def branched(self, index: int, token: int) -> Continuation:
+        """Another continuation: the same up to the token `index`, there with `token`, one of its alternatives.
+
+        Raises:
+            ValueError: if there is no such token, or it has no such alternative.
+        """
+        if not 0 <= index < len(self._written):
+            raise ValueError(f"There is no token {index} among the {len(self._written)} written.")
+        here = self._written[index]
+        place = next((i for i, other in enumerate(here.alternatives) if other.id == token), None)
+        if place is None:
+            raise ValueError(f"Token {token} is not among the alternatives.")
+        other = here.alternatives[place]
+        chosen = WrittenToken(
+            id=token,
+            probability=other.probability,
+            model_probability=other.model_probability,
+            rank=place,
+            alternatives=here.alternatives,
+            u=None,
+            milliseconds=0.0,
+            by_reader=True,
+        )
+        return Continuation(self._lm, self.prompt, self.settings, (*self._written[:index], chosen))

@@ -1,0 +1,141 @@
+"""The continuations that a visitor sees being written. They live in the session, for one text and its settings."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import streamlit as st
+
+from model.analysis.continuations import Continuation
+from model.language import LanguageModel
+from model.sampling import SamplingSettings
+from pages.kit import loading
+from pages.kit.page import Page
+from pages.kit.selection import RANGES, Selection
+
+MAX_LENGTH = 200  # of a continuation before it is asked to go on
+MAX_BRANCHES = 3
+TICK_SECONDS = 0.03  # of writing before what is there is shown
+_KEY = "atlas_writing"
+
+
+@dataclass
+class Branch:
+    """Where a branch began: at token `place` of the row `of`."""
+
+    of: int
+    place: int
+
+
+@dataclass
+class Row:
+    """One continuation. `origin` is None for those that begin at the prompt."""
+
+    text: Continuation
+    origin: Branch | None = None
+
+    @property
+    def greedy(self) -> bool:
+        """Whether every token is the most probable one."""
+        return self.text.settings.greedy
+
+
+@dataclass
+class Writing:
+    """Continuations of one prompt, one model, one choice of settings.
+
+    `target` tokens are written in each row, as far as the context goes; `running` while they are. `picked` is the
+    row and place of the token that the reader chose.
+    """
+
+    sel: Selection
+    prompt: tuple[int, ...]
+    rows: list[Row]
+    target: int
+    running: bool = True
+    picked: tuple[int, int] | None = None
+    base_rows: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.base_rows = len(self.rows)
+
+    def wants(self, row: Row) -> bool:
+        """Whether this row is to go on now."""
+        return len(row.text.written) < self.target and row.text.room > 0
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether any row has room for more."""
+        return any(row.text.room > 0 for row in self.rows)
+
+    def tick(self, seconds: float = TICK_SECONDS) -> None:
+        """Write a token in every row, then more until the time is over; stop running when all is written."""
+        deadline = time.perf_counter() + seconds
+        while self.running:
+            for row in self.rows:
+                if self.wants(row):
+                    row.text.advance()
+                    # Here Streamlit breaks this run off, if the reader has clicked meanwhile: once per token.
+                    _ = _KEY in st.session_state
+            if not any(self.wants(row) for row in self.rows):
+                self.running = False
+            elif time.perf_counter() > deadline:
+                return
+
+    def rewound(self, ids: tuple[int, ...]) -> tuple[int, int] | None:
+        """Row and place of the token that ended the text `ids`; None if that is not a text written here."""
+        n = len(ids) - len(self.prompt)
+        rows = (index for index, row in enumerate(self.rows) if n > 0 and row.text.ids[: len(ids)] == ids)
+        return next(((index, n - 1) for index in rows), None)
+
+    def go_on(self, n: int) -> None:
+        """Write `n` tokens more, or what is missing after a stop."""
+        if not any(self.wants(row) for row in self.rows):
+            self.target = max(len(row.text.written) for row in self.rows) + n
+        self.running = True
+
+    def branch(self, row: int, place: int, token: int) -> None:
+        """Another row: as `row`, but with `token` at `place`. Of more than `MAX_BRANCHES` the oldest goes."""
+        text = self.rows[row].text.branched(place, token)
+        if len(self.rows) == self.base_rows + MAX_BRANCHES:
+            del self.rows[self.base_rows]
+        self.rows.append(Row(text, Branch(row, place)))
+        self.picked = (len(self.rows) - 1, place)
+        self.running = True
+
+
+def room(lm: LanguageModel, prompt: tuple[int, ...]) -> int:
+    """How many tokens the model can write behind a prompt."""
+    return max(0, lm.config.max_positions - len(prompt))
+
+
+def current(page: Page) -> Writing:
+    """The continuations of the page's run; begun anew when text, model, settings, length or number changed.
+
+    A text that was rewound to a token written here is the same writing.
+    """
+    sel, ids = page.sel, tuple(page.run.tokens)
+    kept: Writing | None = st.session_state.get(_KEY)
+    if kept and _settings(kept.sel) == _settings(sel) and (kept.prompt == ids or kept.rewound(ids)):
+        return kept
+    begun = Writing(sel, ids, list(_rows(page.lm, ids, sel)), min(sel.length, room(page.lm, ids)))
+    st.session_state[_KEY] = begun
+    return begun
+
+
+def forget() -> None:
+    """Let the page begin anew, with the run as it is now."""
+    st.session_state.pop(_KEY, None)
+
+
+def _settings(sel: Selection) -> tuple[object, ...]:
+    return sel.model, id(loading.model(sel.model)), sel.sampling, sel.length, sel.samples
+
+
+def _rows(lm: LanguageModel, prompt: tuple[int, ...], sel: Selection) -> Iterator[Row]:
+    greedy: SamplingSettings = replace(sel.sampling, temperature=0.0)
+    yield Row(Continuation(lm, prompt, greedy))
+    if sel.temperature > 0:
+        for number in range(sel.samples):
+            seed = (sel.seed + number) % (int(RANGES["seed"][1]) + 1)
+            yield Row(Continuation(lm, prompt, replace(sel.sampling, seed=seed)))
