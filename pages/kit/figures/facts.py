@@ -25,5 +25,5 @@ border-bottom:1px solid {palette.line}}}
 .atlas-facts div:last-child{{border-bottom:0}}
 .atlas-facts dt{{margin:0;color:{palette.muted};font-weight:400}}
 .atlas-facts dd{{margin:0;font-family:{style.MONO};font-size:13px;font-variant-numeric:tabular-nums;
-text-align:right;overflow-wrap:anywhere}}
+text-align:right;flex:none;max-width:65%;overflow-wrap:anywhere}}
 """
