@@ -31,7 +31,9 @@ class Transformer(nn.Module):
         two = config.kind == "encoder_decoder"
         absolute = config.positions in ("learned", "sinusoidal")
         final = config.norm_place == "pre"  # post-norm blocks already end in a norm
-        self.embed = nn.Embedding(config.vocab_size, config.d_model)
+        # Not nn.Embedding(…): its own draw, on the meta device of a plan, imports torch's compiler for a second.
+        empty = torch.empty(config.vocab_size, config.d_model)
+        self.embed: nn.Embedding = nn.Embedding.from_pretrained(empty, freeze=False)
         self.pos_embed = PositionEmbedding(config) if absolute else None
         self.embed_norm = Normalization(config, "embed_norm") if config.embedding_norm else None
         self.encoder_pos_embed = PositionEmbedding(config) if absolute and two else None
