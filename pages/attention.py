@@ -5,11 +5,22 @@ from dataclasses import replace
 import streamlit as st
 
 from model.analysis.attention_rows import largest_weights, written_by_head
-from model.analysis.attention_steps import MASK_KINDS, CellArithmetic, cell_arithmetic
-from pages.kit import attention_closer, captions, controls, figures, numbers, selection, show, tokens
+from model.analysis.attention_steps import MASK_KINDS
+from pages.kit import (
+    attention_arithmetic,
+    attention_closer,
+    captions,
+    controls,
+    figures,
+    numbers,
+    selection,
+    show,
+    tokens,
+)
+from pages.kit.attention_arithmetic import title
 from pages.kit.attention_view import View
 from pages.kit.components import Panel, Picked, matrices
-from pages.kit.figures import Step, Strip, Term
+from pages.kit.figures import Strip
 from pages.kit.page import Page, opening
 from pages.kit.show import Kind, Scale
 
@@ -25,7 +36,7 @@ def draw(page: Page) -> None:
     draw_matrices(view)
     left, right = st.columns([2.4, 1], gap="medium")
     with left:
-        draw_arithmetic(view)
+        attention_arithmetic.draw(view)
         draw_row(view)
     with right, st.container(border=True, key="aside_try"):
         draw_try(view)
@@ -60,10 +71,12 @@ def draw_controls(view: View) -> None:
     remarks = []
     if view.mask != own:
         remarks.append(say.html("other_mask", mask=say.plain(f"mask_{view.mask}"), does=_masked_subtitle(view)))
+    if view.choice.padding:
+        remarks.append(say.html("padding_rows"))
     if not page.sel.scaling:
         remarks.append(say.html("not_scaled", d=page.lm.config.d_head))
-    for remark in remarks:
-        st.html(f'<p class="atlas-remark" role="status">{remark}</p>')
+    if remarks:
+        st.html(f'<p class="atlas-remark" role="status">{" ".join(remarks)}</p>')
 
 
 def draw_projections(view: View) -> None:
@@ -72,16 +85,15 @@ def draw_projections(view: View) -> None:
     config, palette = page.lm.config, page.palette
     sizes = {"n": len(view.run.tokens), "d_model": config.d_model, "d_head": config.d_head}
     query, key = view.label(place.query), view.label(place.key)
-    inputs = [
-        Strip(f"x {query}", steps.x[place.query].numpy(), palette.query),
-        Strip(f"x {key}", steps.x[place.key].numpy(), palette.key),
-    ]
+    inputs = [Strip(f"x {query}", steps.x[place.query].numpy(), palette.query)]
+    if place.key != place.query:
+        inputs.append(Strip(f"x {key}", steps.x[place.key].numpy(), palette.key))
     outputs = [
         Strip(f"q {query}", steps.q[place.query].numpy(), palette.query),
         Strip(f"k {key}", steps.k[place.key].numpy(), palette.key),
         Strip(f"v {key}", steps.v[place.key].numpy(), palette.value),
     ]
-    notes = [_where(view), say.plain("x_caption" if config.norm_place == "pre" else "x_caption_post")]
+    notes = [*_where(view), say.plain("x_caption" if config.norm_place == "pre" else "x_caption_post")]
     if config.positions == "rope":
         notes.append(say.plain("qk_caption_rope"))
     sharing = [head for head in range(config.n_heads) if head // config.queries_per_kv == steps.kv_head]
@@ -92,7 +104,7 @@ def draw_projections(view: View) -> None:
         st.markdown(say("projections", **sizes))
         left, right = st.columns(2, gap="large")
         with left, st.container(gap=None):
-            st.caption(say("x_shape", **sizes))
+            st.caption(say("x_shape" if len(inputs) > 1 else "x_shape_one", **sizes))
             scale_x = _strips(view, "x", inputs)
         with right, st.container(gap=None):
             st.caption(say("qkv_shapes", **sizes))
@@ -110,10 +122,25 @@ def draw_matrices(view: View) -> None:
     if steps.bias.any():
         scaled_subtitle = say.plain("with_bias", subtitle=scaled_subtitle)
     panels = [
-        Panel(_title(view, 1), steps.scores.numpy(), limits[0], "q · k", scale="diverging", digits=2),
-        Panel(_title(view, 2), steps.scaled.numpy(), limits[1], scaled_subtitle, scale="diverging", digits=2),
-        Panel(_title(view, 3), steps.masked.numpy(), limits[1], _masked_subtitle(view), hidden, "diverging", digits=2),
-        Panel(_title(view, 4), steps.pattern.numpy(), 1.0, say.plain("pattern_subtitle"), hidden),
+        Panel(title(view, 1), steps.scores.numpy(), limits[0], "q · k", scale="diverging", digits=2),
+        Panel(
+            title(view, 2),
+            steps.scaled.numpy(),
+            limits[1],
+            scaled_subtitle,
+            scale="diverging",
+            digits=2,
+        ),
+        Panel(
+            title(view, 3),
+            steps.masked.numpy(),
+            limits[1],
+            _masked_subtitle(view),
+            hidden,
+            "diverging",
+            digits=2,
+        ),
+        Panel(title(view, 4), steps.pattern.numpy(), 1.0, say.plain("pattern_subtitle"), hidden),
     ]
     ends = [(numbers.signed(-limit, 1), numbers.signed(limit, 1)) for limit in limits]
     with st.container(key="section_matrices", gap="xsmall"):
@@ -130,52 +157,12 @@ def draw_matrices(view: View) -> None:
         )
         show.caption(
             *_source(view),
-            _where(view, kernel=True),
+            " · ".join([*_where(view), _origin(view)]),
             Scale(say.plain("scores"), *ends[0], page.palette.diverging),
             Scale(scaled_subtitle, *ends[1], page.palette.diverging),
             Scale(say.plain("pattern"), "0", "1", page.palette.sequential),
             masked=say.plain("masked") if hidden.any() else "",
         )
-
-
-def draw_arithmetic(view: View) -> None:
-    """The chosen cell's own numbers through the four steps."""
-    say, place = view.page.say, view.place
-    cell = cell_arithmetic(view.steps, place.query, place.key)
-    query, key = (f"“{view.label(position)}”" for position in (place.query, place.key))
-    n_visible = largest_weights(view.steps, place.query, 0).n_visible
-    if cell.masked:
-        note = say.plain("arithmetic_masked" if n_visible else "arithmetic_dead", query=query, key=key)
-    else:
-        note = say.plain("arithmetic_note", n=n_visible, d=view.page.lm.config.d_head)
-    who = [Term(query, "query"), Term(" → ", "muted"), Term(key, "key")]
-    st.html(figures.arithmetic(who, _arithmetic_steps(view, cell), view.page.palette, note=note))
-
-
-def _arithmetic_steps(view: View, cell: CellArithmetic) -> list[Step]:
-    say = view.page.say
-    product = [Term("q", "query"), Term("·"), Term("k", "key"), Term(f" = {numbers.signed(cell.dot)}")]
-    if view.page.sel.scaling:
-        scaled = [Term(f"÷ √{view.page.lm.config.d_head}")]
-    else:
-        scaled = [Term(say.plain("not_divided"), "muted")]
-    if cell.bias:
-        scaled.append(Term(f" {'−' if cell.bias < 0 else '+'} {numbers.signed(abs(cell.bias))}"))
-    scaled.append(Term(f" = {numbers.signed(cell.scaled)}"))
-    bottom = f" ÷ {cell.denominator:.4f} = "
-    if cell.masked:
-        masked = [Term("−∞")]
-        share = [Term("e"), Term("−∞", raised=True), Term(bottom), Term("0", "result")]
-        if not cell.denominator:
-            share = [Term("0", "result")]
-    else:
-        top = numbers.signed(cell.row_max)
-        difference = f"{numbers.signed(cell.scaled)} − {f'({top})' if cell.row_max < 0 else top}"
-        masked = [Term(numbers.signed(cell.scaled)), Term(f" {say.plain('in_reach')}", "muted")]
-        share = [Term("e"), Term(difference, raised=True), Term(bottom)]
-        share.append(Term(numbers.probability(cell.weight), "result"))
-    parts = (product, scaled, masked, share)
-    return [Step(_title(view, i), terms, i == 3 and cell.masked) for i, terms in enumerate(parts, start=1)]
 
 
 def draw_row(view: View) -> None:
@@ -196,9 +183,10 @@ def draw_row(view: View) -> None:
         details=[say.plain("bar_detail", token=view.label(key), position=key) for key in row.keys],
     )
     section = "row_all" if row.n_visible == len(row.keys) else "row_largest"
+    section = "row_only" if row.n_visible == 1 else section
     text = say.plain(section, shown=len(row.keys), n=row.n_visible, rest=numbers.probability(row.rest))
     kind, word = _source(view)
-    caption = show.caption_html(kind, word, f"{_where(view)} · {text}", palette=page.palette)
+    caption = show.caption_html(kind, word, " · ".join([*_where(view), text]), palette=page.palette)
     with st.container(key="section_row", gap="xsmall"):
         st.subheader(say("row_title", token=token), anchor=False)
         show.figure(fig, "row", alt=say.plain("row_alt", token=token), caption=caption)
@@ -217,17 +205,18 @@ def draw_try(view: View) -> None:
         "gradient_on": numbers.three_digits(on.gradient),
         "gradient_off": numbers.three_digits(off.gradient),
     }
-    st.markdown(say("try_title"))
-    st.markdown(say("try_unscale" if page.sel.scaling else "try_scale", **values))
-    st.markdown(say("try_then"))
     effect = view.effect
+    st.markdown(say("try_title"))
     if effect.mean_before is None or effect.mean_after is None:
         st.markdown(say("try_more_text"))
-    else:
-        costs = {"own": f"{effect.mean_before:.2f}", "other": f"{effect.mean_after:.2f}"}
-        names = {"own_mask": say.plain(f"mask_{view.own_mask}"), "other_mask": say.plain(f"mask_{view.other_mask}")}
-        st.markdown(say("try_other_mask" if view.mask == view.own_mask else "try_own_mask", **costs, **names))
-    st.markdown(say("try_cell"))
+        return
+    st.markdown(say("try_unscale" if page.sel.scaling else "try_scale", **values))
+    st.markdown(say("try_then"))
+    costs = {"own": f"{effect.mean_before:.2f}", "other": f"{effect.mean_after:.2f}"}
+    names = {"own_mask": say.plain(f"mask_{view.own_mask}"), "other_mask": say.plain(f"mask_{view.other_mask}")}
+    st.markdown(say("try_other_mask" if view.mask == view.own_mask else "try_own_mask", **costs, **names))
+    if not view.steps.visible.all():
+        st.markdown(say("try_cell"))
 
 
 def draw_output(view: View) -> None:
@@ -244,6 +233,7 @@ def draw_output(view: View) -> None:
     written = written_by_head(view.run, steps, place.query)
     lengths = {"length": numbers.three_digits(written.length), "of": numbers.three_digits(written.stream_length)}
     section = "z_caption_all" if row.n_visible <= N_VALUES else "z_caption"
+    section = "z_caption_only" if row.n_visible == 1 else section
     kind, word = _source(view)
     with st.container(key="section_output", gap="xsmall"):
         st.subheader(say("output_title"), anchor=False)
@@ -269,11 +259,6 @@ def _strips(view: View, key: str, strips: list[Strip]) -> Scale:
     return Scale("", numbers.signed(-limit), numbers.signed(limit), page.palette.diverging)
 
 
-def _title(view: View, number: int) -> str:
-    name = ("scores", "scaled", "masked_scores", "pattern_title")[number - 1]
-    return f"{number} · {view.page.say.plain(name)}"
-
-
 def _masked_subtitle(view: View) -> str:
     """What the shown mask hides, in words."""
     say, rule = view.page.say, view.choice.rule
@@ -292,16 +277,20 @@ def _source(view: View) -> tuple[Kind, str]:
     return kind, view.page.say.plain(kind.value)
 
 
-def _where(view: View, *, kernel: bool = False) -> str:
-    page, say, place = view.page, view.page.say, view.place
+def _where(view: View) -> list[str]:
+    """Layer and head, and the mask where it is not the model's own."""
+    say, place = view.page.say, view.place
     parts = [say.plain("layer_head", layer=place.layer, head=place.head)]
-    if kernel:
-        parts.append(captions.kernel(replace(page, run=view.run), place.layer))
     if view.mask != view.own_mask:
         parts.append(say.plain("with_mask", mask=say.plain(f"mask_{view.mask}")))
-    if not page.sel.scaling:
-        parts.append(say.plain("from_measured", d=page.lm.config.d_head))
-    return " · ".join(parts)
+    return parts
+
+
+def _origin(view: View) -> str:
+    """Which kernel ran, or that this is not what ran."""
+    if view.page.sel.scaling:
+        return captions.kernel(replace(view.page, run=view.run), view.place.layer)
+    return view.page.say.plain("from_measured", d=view.page.lm.config.d_head)
 
 
 def _choose_cell(picked: Picked) -> None:

@@ -11,7 +11,7 @@ function slope(cell) {
 
 /** The cell size that a text of `n` tokens asks for before panels move to a second row. */
 function comfortable(n) {
-  return n <= 48 ? Math.min(16, Math.max(LABELLED, 220 / n)) : Math.min(9, Math.max(1.9, 300 / n));
+  return n <= 48 ? Math.min(16, Math.max(LABELLED, 220 / n)) : Math.min(9, Math.max(1.2, 300 / n));
 }
 
 /**
