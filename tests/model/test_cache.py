@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from model.cache import CacheFullError, KVCache
 from model.hooks import edit
 from model.masks import MaskRule
-from tests.model.tiny import close, some_ids, tiny, tiny_config
+from tests.model.tiny import close, some_ids, tiny, tiny_config, within_budget
 
 POSITIONS = ["rope", "learned", "sinusoidal", "alibi", "none"]
 PIECES = st.lists(st.integers(1, 6), min_size=1, max_size=6)
@@ -31,6 +31,16 @@ def test_any_pieces_equal_the_whole_at_any_capacity(positions, pieces, spare):
     assert cache.length == sum(pieces)
     # Capacity changes no bit.
     assert torch.equal(cached, in_pieces(transformer, ids, pieces, KVCache(transformer.config, room=64, batch=2)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("positions", POSITIONS)
+@torch.no_grad()
+def test_in_low_precision_the_cache_costs_nothing_more(positions, dtype):
+    transformer, ids = tiny(positions=positions).to(dtype), some_ids(2, 12)
+    cache = KVCache(transformer.config, room=12, batch=2, dtype=dtype)
+    cached, uncached = in_pieces(transformer, ids, [5, 1, 1, 4, 1], cache), transformer(ids)
+    within_budget(cached, uncached, transformer.float()(ids))
 
 
 @given(

@@ -1,5 +1,7 @@
 """One recorded run: its parts add up, what is derived equals what was used, and its id says what it is of."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from model.hooks import edit, listening
 from model.kernels import explicit
 from model.masks import MaskRule
 from model.names import hook_table
+from model.sampling import SamplingSettings
 from model.trace import Trace
 from tests.cases import TEXTS
 from tests.model.tiny import close, some_ids, tiny
@@ -256,3 +259,26 @@ def test_edits_by_name(storyteller):
         with pytest.raises(ValueError, match=says), storyteller.edit({name: lambda x, _: x}):
             pass
     assert not listening()
+
+
+def test_readers_at_once_get_their_own_traces(storyteller):
+    """Eight threads trace, edit and generate with one model; each gets what it gets alone."""
+    texts = [dict(TEXTS)[name] for name in ("plain", "zh", "emoji", "repeat", "latex", "rtl", "numbers", "markup")]
+
+    def work(number):
+        results = []
+        for repeat in range(4):
+            name, factor = f"blocks.{number % 6}.hook_mlp_out", number + repeat
+            with storyteller.edit({name: lambda x, _, factor=factor: x * factor}):
+                run = storyteller.trace(texts[number])
+                results += [run.logits, run["blocks.5.attn.hook_pattern"]]
+                steps = storyteller.generate(texts[number], 3, SamplingSettings(seed=number))
+                results.append(torch.tensor([step.id for step in steps]))
+            results.append(storyteller.trace(texts[number]).logits)
+        return results
+
+    alone = [work(number) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(work, range(8)))
+    for mine, theirs in zip(alone, together, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
