@@ -131,6 +131,15 @@ def best_device() -> torch.device:
     return torch.device("cpu")
 
 
+def set_threads(threads: int = 1) -> None:
+    """How many cores one pass may use, for the whole process.
+
+    A server should give each pass one: small matrices gain little from more, and two passes that both want all
+    cores wait for each other at every product.
+    """
+    torch.set_num_threads(threads)
+
+
 def load(name: str | Path = "storyteller", device: str = "auto", dtype: str = "float32") -> LanguageModel:
     """Load a model of the catalogue by its id, or a checkpoint folder by its path.
 

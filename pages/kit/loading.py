@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from model.language import LanguageModel, load
+from model.language import LanguageModel, load, set_threads
 from model.masks import MaskRule
 from model.trace import Trace
 from pages.kit import limits
@@ -23,6 +23,7 @@ TRACE_BYTES = 128 * 2**20
 @st.cache_resource(show_spinner=False, max_entries=4)
 def model(name: str) -> LanguageModel:
     """The model of the catalogue called `name`, loaded at most once."""
+    set_threads(1)  # readers at once use the cores
     lm = load(name)
     lm.trace([0])  # the very first pass sets torch up, which would be shown as the time of the reader's run
     # Streamlit collects after every script run. What is loaded now stays for good: take it out of the collector's
