@@ -32,20 +32,23 @@ def interesting_keys(n_tokens: int) -> Tensor:
     return (key > 0) & (key < query - 1)
 
 
-def most_interesting(run: Trace) -> Place:
+def most_interesting(run: Trace, layer: int | None = None, head: int | None = None) -> Place:
     """The head that looks hardest at a key that tells something, averaged over the queries; and its best cell.
 
-    For a single token, or where nothing counts, the last query's strongest key of the first head.
+    `layer` and `head` narrow the search to one layer, or to the heads of that number. For a single token, or where
+    nothing counts, the last query's strongest key of the first head.
+
+    Raises:
+        KeyError, IndexError: if the run has no such layer, no such head.
     """
-    n = len(run.tokens)
-    counts = interesting_keys(n)
+    counts = interesting_keys(len(run.tokens))
     best, best_score = (0, 0), -1.0
-    for layer in range(run.config.n_layers):
-        weight = (run[f"blocks.{layer}.attn.hook_pattern"].cpu() * counts).amax(-1)  # (H, T)
+    for one in range(run.config.n_layers) if layer is None else (layer,):
+        weight = (run[f"blocks.{one}.attn.hook_pattern"].cpu() * counts).amax(-1)  # (H, T)
         score = weight.mean(-1)
-        head = int(score.argmax())
-        if float(score[head]) > best_score:
-            best, best_score = (layer, head), float(score[head])
+        strongest = int(score.argmax()) if head is None else head
+        if float(score[strongest]) > best_score:
+            best, best_score = (one, strongest), float(score[strongest])
     return strongest_cell(run, *best)
 
 

@@ -75,3 +75,12 @@ def test_every_option_is_counted_once():
     parts = parameters_by_part(model)
     assert sum(parts.values()) == sum(p.numel() for p in model.parameters())
     assert parts["positions"] == 2 * 7 * 8 and parts["unembedding"] == 11 * 8
+
+
+def test_the_search_stays_in_the_chosen_layer_and_head():
+    layers = [previous_token_heads(6), previous_token_heads(6)]
+    layers[0][1, 4] = torch.tensor([0.2, 0.4, 0.2, 0.1, 0.1, 0.0])
+    layers[1][1, 5] = torch.tensor([0.1, 0.1, 0.7, 0.05, 0.05, 0.0])
+    assert most_interesting(Run(layers), layer=0) == (0, 1, 4, 1)
+    assert most_interesting(Run(layers), head=0)[:2] == (0, 0)
+    assert most_interesting(Run(layers), layer=1, head=0)[:2] == (1, 0)
