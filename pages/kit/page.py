@@ -26,7 +26,33 @@ class Page:
     palette: Palette
 
     @cached_property
-    def place(run: Trace, sel: Selection) -> Place:
+    def place(self) -> Place:
+        """Layer, head, query and key to show: the reader's choices, and where there is none, what the run picks."""
+        return place(self.run, self.sel)
+
+
+def opening(name: str) -> Page:
+    """The first line of every page: draws title and lead, returns what the page is made of.
+
+    The text file of the page has the sections "title" (its question) and "lead" (one sentence), which may use
+    the values {n_tokens}, {n_layers}, {n_heads}, {d_model}, {d_head} and {vocab_size}.
+    """
+    navigation.ensure_shell()
+    sel = selection.current()
+    say = Prose(name, sel.lang)
+    lm = loading.model(sel.model)
+    run = loading.trace(sel)
+    facts = {f: getattr(lm.config, f) for f in ("n_layers", "n_heads", "d_model", "d_head", "vocab_size")}
+    facts["n_tokens"] = len(run.tokens)
+    with st.container(key="opening", gap="small"):
+        st.title(say("title", **facts), anchor=False)
+        st.markdown(say("lead", **facts))
+        for sentence in _remarks(sel, lm, say):
+            st.html(f'<p class="atlas-remark" role="status">{sentence}</p>')
+    return Page(name, sel, lm, run, say, palette.current())
+
+
+def place(run: Trace, sel: Selection) -> Place:
     """The cell that a figure of attention opens on: what the reader chose, the rest by what the run does there."""
     if sel.layer is None or sel.head is None or (sel.query is None and sel.key is None):
         best = _most_interesting(run, sel.layer, sel.head)
