@@ -4,7 +4,7 @@ from functools import partial
 
 import streamlit as st
 
-from model.analysis.continuations import WrittenToken
+from model.analysis.continuations import WrittenToken, least_probable, parting
 from pages.kit import controls, errors, figures, limits, numbers, selection, show, tokens, writing
 from pages.kit.components.continuations import WORDS, Chip, continuations
 from pages.kit.components.continuations import Row as Card
@@ -38,7 +38,7 @@ def draw_controls(page: Page, prompt: tuple[int, ...]) -> None:
             length = min(sel.length, most)
             with st.container(width=controls.WIDTH, gap=None):
                 st.slider(
-                    say.label("control_value", name=say.plain("length"), value=f"{length}"),
+                    controls.value_label(page, "length", f"{length}"),
                     1,
                     most,
                     key=selection.widget("length", length),
@@ -73,23 +73,23 @@ def draw_prompt(page: Page, work: Writing) -> None:
         return
     with st.container(key="rewound", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(say("rewound", place=at[1] + 1, row=_name(page, work, at[0])), width="content")
-        if st.button(say.label("write_on"), key="write_on"):
-            writing.forget()
-            st.rerun()
-        if st.button(say.label("back_to_text"), key="back_here"):
-            selection.update(ids=None)
-            st.rerun()
+        st.button(say.label("write_on"), key="write_on", on_click=writing.forget)
+        st.button(say.label("back_to_text"), key="back_here", on_click=partial(selection.update, ids=None))
 
 
 def draw_work(page: Page, work: Writing, auto: bool) -> None:
     """The texts and what belongs to them; runs by itself every `TICK` seconds while they are being written."""
     with errors.guarded(page.say):
         work.tick()
+        if work.running != auto or selection.current() != page.sel:
+            st.rerun()  # the whole page: all of it shows the run, and it decides whether this part runs by itself
         draw_texts(page, work)
         if not work.running:
-            draw_choice(page, work)
-        if work.running != auto:
-            st.rerun()  # the whole page: it decides whether this runs by itself
+            left, right = st.columns([2.4, 1], gap="medium")
+            with left:
+                draw_choice(page, work)
+            with right, st.container(border=True, key="aside_try"):
+                draw_try(page, work)
 
 
 def draw_texts(page: Page, work: Writing) -> None:
@@ -104,7 +104,7 @@ def draw_texts(page: Page, work: Writing) -> None:
             with st.container(horizontal=True, gap="small", width="content"):
                 _buttons(page, work)
         cards = [_card(page, work, index) for index in range(len(work.rows))]
-        continuations(cards, _picked(work), key="texts", words=words, on_change=partial(_pick, work))
+        continuations(cards, work.looked_at(), key="texts", words=words, on_change=partial(_pick, work))
         scale = Scale(say.plain("probability"), "0", "1", page.palette.sequential)
         text = say.plain("texts_caption")
         spent = [token.milliseconds for row in work.rows for token in row.text.written if not token.by_reader]
@@ -129,23 +129,6 @@ def _stop(work: Writing) -> None:
 
 def _pick(work: Writing, row: int, place: int) -> None:
     work.picked = (row, place)
-
-
-def _picked(work: Writing) -> tuple[int, int] | None:
-    """The token that is looked at: the reader's choice, else the least probable one drawn."""
-    if work.picked is not None:
-        row, place = work.picked
-        return work.picked if row < len(work.rows) and place < len(work.rows[row].text.written) else None
-    if work.running:
-        return None
-    return _least(work)
-
-
-def _least(work: Writing) -> tuple[int, int] | None:
-    places = [
-        (token.probability, row, i) for row, one in enumerate(work.rows) for i, token in enumerate(one.text.written)
-    ]
-    return min(places)[1:] if places else None
 
 
 def _name(page: Page, work: Writing, index: int) -> str:
@@ -185,8 +168,8 @@ def _chips(page: Page, row: Row) -> list[Chip]:
                     label=labels[position],
                     spaces=len(piece.text) - len(piece.text.lstrip(" ")) if whole and piece.text.strip(" ") else 0,
                     id=token.id,
-                    probability=token.probability,
-                    model=numbers.probability(token.model_probability),
+                    probability=token.model_probability,
+                    final=numbers.probability(token.probability),
                     rank=f"{token.rank + 1:,}",
                     instead=tuple(
                         (tokenizer.labels([other.id])[0], numbers.probability(other.model_probability))
@@ -202,7 +185,7 @@ def _chips(page: Page, row: Row) -> list[Chip]:
 
 def draw_choice(page: Page, work: Writing) -> None:
     """The chosen token: what stood against it, rewinding to it, branching from it."""
-    at = _picked(work)
+    at = work.looked_at()
     if at is None:
         return
     say = page.say
@@ -225,6 +208,11 @@ def draw_choice(page: Page, work: Writing) -> None:
             _draw_actions(page, work, at, token, ids)
 
 
+def _rewind(work: Writing, at: tuple[int, int], ids: tuple[int, ...]) -> None:
+    work.picked = at
+    selection.update(ids=ids, query=None, key=None)
+
+
 def _draw_alternatives(page: Page, token: WrittenToken) -> None:
     say, label = page.say, page.lm.tokenizer.label
     shown = [(other.id, other.model_probability) for other in token.alternatives]
@@ -232,7 +220,7 @@ def _draw_alternatives(page: Page, token: WrittenToken) -> None:
         shown.append((token.id, token.model_probability))
     names = [label(one) for one, _ in shown]
     figure = figures.bars(
-        names, [p for _, p in shown], page.palette, highlight=[one for one, _ in shown].index(token.id), maximum=1.0
+        names, [p for _, p in shown], page.palette, highlight=[one for one, _ in shown].index(token.id)
     )
     caption = show.caption_html(Kind.MEASURED, say.plain("measured"), say.plain("choice_caption"), palette=page.palette)
     show.figure(figure, "choice", alt=say.plain("choice_alt"), caption=caption)
@@ -241,8 +229,8 @@ def _draw_alternatives(page: Page, token: WrittenToken) -> None:
 def _draw_actions(page: Page, work: Writing, at: tuple[int, int], token: WrittenToken, ids: tuple[int, ...]) -> None:
     say = page.say
     facts = {
-        "fact_probability": numbers.probability(token.probability),
         "fact_model": numbers.probability(token.model_probability),
+        "fact_final": numbers.probability(token.probability),
         "fact_position": f"{len(ids) - 1}",
     }
     if token.u is not None:
@@ -251,10 +239,13 @@ def _draw_actions(page: Page, work: Writing, at: tuple[int, int], token: Written
         facts["fact_time"] = say.plain("ms", n=numbers.three_digits(token.milliseconds))
     st.html(figures.fact_list({say.plain(name): value for name, value in facts.items()}, page.palette))
     limit = limits.max_tokens(page.lm)
-    if st.button(say.label("rewind"), key="rewind", disabled=len(ids) > limit or ids == tuple(page.run.tokens)):
-        work.picked = at
-        selection.update(ids=ids, query=None, key=None)
-        st.rerun()
+    st.button(
+        say.label("rewind"),
+        key="rewind",
+        icon=":material/history:",
+        disabled=len(ids) > limit or ids == tuple(page.run.tokens),
+        on_click=partial(_rewind, work, at, ids),
+    )
     if len(ids) > limit:
         st.caption(say("rewind_too_long", limit=limit, n=len(ids)))
     others = [other for other in token.alternatives if other.id != token.id]
@@ -267,6 +258,34 @@ def _draw_actions(page: Page, work: Writing, at: tuple[int, int], token: Written
                 key=f"branch_{other.id}",
                 on_click=partial(work.branch, *at, other.id),
             )
+
+
+def draw_try(page: Page, work: Writing) -> None:
+    """What to look at and to turn next, with what it did here."""
+    say, label = page.say, page.lm.tokenizer.label
+    st.markdown(say("try_title"))
+    if work.base_rows > 1:
+        one, other = work.rows[0].text, work.rows[1].text
+        names = {"one": _name(page, work, 0), "other": _name(page, work, 1)}
+        place = parting(one, other)
+        if place is None:
+            st.markdown(say("try_same", **names))
+        else:
+            words = {"a": label(one.written[place].id), "b": label(other.written[place].id)}
+            st.markdown(
+                say("try_differ" if place else "try_differ_at_once", n=place, place=place + 1, **names, **words)
+            )
+        mean, mean_other = one.mean_probability, other.mean_probability
+        if mean is not None and mean_other is not None:
+            section = "try_mean" if mean > mean_other else "try_mean_less"
+            st.markdown(say(section, **names, mean=f"{mean:.2f}", mean_other=f"{mean_other:.2f}"))
+    least = least_probable([row.text for row in work.rows])
+    if least is not None:
+        token = work.rows[least[0]].text.written[least[1]]
+        values = {"token": label(token.id), "row": _name(page, work, least[0]), "place": least[1] + 1}
+        st.markdown(say("try_least", **values, p=numbers.probability(token.model_probability)))
+    st.markdown(say("try_branch"))
+    st.markdown(say("try_temperature"))
 
 
 draw(opening("generation"))

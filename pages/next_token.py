@@ -11,12 +11,13 @@ from model.analysis.next_token import (
     Costs,
     Openness,
     Readout,
+    WhatIf,
     choice,
     costs,
     readout,
     surest_and_most_open,
+    what_if,
 )
-from model.sampling import SamplingSettings
 from model.trace import Trace
 from pages.kit import controls, figures, limits, numbers, selection, show, tokens
 from pages.kit.figures import LedgerRow, Step, Strip, Term
@@ -28,6 +29,7 @@ MIN_ROWS, MAX_ROWS = 10, 14
 N_CUT = 4  # rows that show where the filters cut
 N_TERMS = 5
 TRY_TOP_P = 0.9
+COLD, HOT = 0.5, 2.0
 
 
 def draw(page: Page) -> None:
@@ -218,44 +220,29 @@ def _in_brackets(value: float) -> str:
 def draw_try(page: Page, chosen: Choice) -> None:
     """What to turn next, with what it does here, measured in this run."""
     say, run, position = page.say, page.run, chosen.position
-    label = run.labels[position]
-
-    def measured(**settings: float) -> Choice:
-        return choice(run, position, SamplingSettings(**settings))
-
-    cold, plain, hot = (measured(temperature=t) for t in (0.5, 1.0, 2.0))
-    (best,) = plain.candidates(1)
+    here, label = _what_if(run, position), run.labels[position]
+    first = _label(page, here.first)
     st.markdown(say("try_title"))
     if chosen.ledger.settings.greedy:
-        values = {"token": _label(page, best.id), "one": numbers.probability(best.final)}
-        st.markdown(say("try_one", **values))
+        st.markdown(say("try_one", token=first, one=numbers.probability(here.probability[1.0])))
     else:
-        values = {
-            "token": _label(page, best.id),
-            "cold": numbers.probability(cold.candidates(1)[0].final),
-            "hot": numbers.probability(hot.candidates(1)[0].final),
-            "cold_bits": f"{cold.ledger.final_entropy:.2f}",
-            "hot_bits": f"{hot.ledger.final_entropy:.2f}",
-        }
-        st.markdown(say("try_zero", **values))
+        p, bits = here.probability, here.entropy
+        values = {"cold": numbers.probability(p[COLD]), "hot": numbers.probability(p[HOT])}
+        entropies = {"cold_bits": f"{bits[COLD]:.2f}", "hot_bits": f"{bits[HOT]:.2f}"}
+        st.markdown(say("try_zero", token=first, **values, **entropies))
     sizes = {"vocab_size": f"{page.lm.config.vocab_size:,}"}
-    n_kept = measured(top_p=TRY_TOP_P).ledger.n_kept
-    st.markdown(say("try_top_p", token=label, n=f"{n_kept:,}", **sizes))
+    st.markdown(say("try_top_p", token=label, n=f"{here.nucleus[TRY_TOP_P]:,}", **sizes))
     ends = _surest_and_most_open(run)
     if ends is None:
         st.markdown(say("try_more_text"))
         return
     for key, place in zip(("surest", "open"), ends, strict=True):
-        there = choice(run, place.position, SamplingSettings(top_p=TRY_TOP_P)).ledger
-        st.markdown(
-            say(f"try_{key}", token=run.labels[place.position], bits=f"{place.bits:.2f}", n=f"{there.n_kept:,}")
-        )
+        there = run.labels[place.position]
+        n = _what_if(run, place.position).nucleus[TRY_TOP_P]
+        st.markdown(say(f"try_{key}", token=there, bits=f"{place.bits:.2f}", n=f"{n:,}"))
         if place.position != position:
-            st.button(
-                say.label("go_to", token=run.labels[place.position]),
-                key=f"go_{key}",
-                on_click=partial(tokens.choose, place.position),
-            )
+            go = partial(tokens.choose, place.position)
+            st.button(say.label("go_to", token=there), key=f"go_{key}", on_click=go)
     if not chosen.ledger.settings.greedy:
         st.markdown(say("try_again"))
 
@@ -322,6 +309,11 @@ def _costs(run: Trace) -> Costs:
 @st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
 def _surest_and_most_open(run: Trace) -> tuple[Openness, Openness] | None:
     return surest_and_most_open(run)
+
+
+@st.cache_data(show_spinner=False, max_entries=512, hash_funcs={Trace: lambda run: run.id})
+def _what_if(run: Trace, position: int) -> WhatIf:
+    return what_if(run, position, (COLD, 1.0, HOT), (TRY_TOP_P,))
 
 
 def _label(page: Page, token: int) -> str:

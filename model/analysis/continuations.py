@@ -112,6 +112,12 @@ class Continuation:
         spent = sum(token.milliseconds for token in own)
         return 1000 * len(own) / spent if spent else None
 
+    @property
+    def mean_probability(self) -> float | None:
+        """The model's own probability of a token, averaged over those that were not put there by hand."""
+        own = [token.model_probability for token in self._written if not token.by_reader]
+        return sum(own) / len(own) if own else None
+
     def advance(self) -> bool:
         """Write one more token; False where there is none to come."""
         step = next(self._steps, None)
@@ -144,3 +150,19 @@ class Continuation:
             by_reader=True,
         )
         return Continuation(self._lm, self.prompt, self.settings, (*self._written[:index], chosen))
+
+
+def parting(one: Continuation, other: Continuation) -> int | None:
+    """The place of the first token in which two continuations differ; None if one is the beginning of the other."""
+    pairs = zip(one.written, other.written, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a.id != b.id), None)
+
+
+def least_probable(texts: Sequence[Continuation]) -> tuple[int, int] | None:
+    """Text and place of the token that the model itself held least probable; None where nothing is written."""
+    places = [
+        (token.model_probability, index, place)
+        for index, text in enumerate(texts)
+        for place, token in enumerate(text.written)
+    ]
+    return min(places)[1:] if places else None

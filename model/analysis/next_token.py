@@ -74,6 +74,37 @@ def choice(run: Trace, position: int, settings: SamplingSettings) -> Choice:
 
 
 @dataclass(frozen=True)
+class WhatIf:
+    """The same choice at other settings, one changed at a time and the others off.
+
+    `first`: the model's first choice, with its final probability by temperature in `probability` and the entropy in
+    `entropy`, bits. `nucleus`: how many tokens top-p leaves, by p.
+    """
+
+    first: int
+    probability: dict[float, float]
+    entropy: dict[float, float]
+    nucleus: dict[float, int]
+
+
+def what_if(run: Trace, position: int, temperatures: Iterable[float], top_ps: Iterable[float]) -> WhatIf:
+    """Try other settings after `position`.
+
+    Raises:
+        IndexError: if the run has no such position.
+    """
+    tried = {t: choice(run, position, SamplingSettings(temperature=t)).ledger for t in temperatures}
+    nuclei = {p: choice(run, position, SamplingSettings(top_p=p)).ledger.n_kept for p in top_ps}
+    first = int(run.logits[position].argmax())
+    return WhatIf(
+        first,
+        {t: float(entries.final[first]) for t, entries in tried.items()},
+        {t: entries.final_entropy for t, entries in tried.items()},
+        nuclei,
+    )
+
+
+@dataclass(frozen=True)
 class Readout:
     """How one token's logit comes about: the last vector is normalised and multiplied with the token's own.
 

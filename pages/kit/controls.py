@@ -1,6 +1,7 @@
 """Controls that several pages share. Their values live in the selection, so they outlive a page change."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -32,16 +33,38 @@ def layer_and_head(page: Page) -> tuple[int, int]:
     return place.layer, place.head
 
 
-def sampling_controls(page: Page, idle: Mapping[str, str] | None = None) -> None:
+@dataclass(frozen=True)
+class _Idle:
+    """Which controls change nothing, and why. keep_room: the line for it is there even when it is empty."""
+
+    page: Page
+    reasons: Mapping[str, str]
+    keep_room: bool
+
+    def greedy(self, name: str) -> bool:
+        """Whether the control has nothing to do because nothing is drawn."""
+        return self._of(name) == "greedy"
+
+    def draw(self, name: str) -> None:
+        """Write the reason below the control."""
+        reason = self._of(name)
+        text = "" if reason == "off" else self.page.say.html(f"idle_{reason}")
+        kept = " kept" if self.keep_room else ""
+        st.html(f'<p class="atlas-idle{kept}" data-control="{name}" role="status">{text}</p>')
+
+    def _of(self, name: str) -> str:
+        return self.reasons.get("repetition_penalty" if name == "penalty" else name, "off")
+
+
+def sampling_controls(page: Page, reasons: Mapping[str, str] | None = None) -> None:
     """Temperature, top-p, top-k, min-p, repetition penalty and seed, in one line.
 
-    idle: the controls whose value changes nothing, with the reason, as `Ledger.no_effect` says it. It is written
-    below the control. Without it only what holds for every text is said.
+    reasons: why the value of a control changes nothing, as `Ledger.no_effect` says it; it is written below the
+    control. Without it only what holds for every text is said.
     """
     sel, say = page.sel, page.say
-    greedy = sel.temperature == 0
-    if idle is None:
-        idle = dict.fromkeys(("top_k", "top_p", "min_p", "seed"), "greedy") if greedy else {}
+    certain = dict.fromkeys(("top_k", "top_p", "min_p", "seed"), "greedy") if sel.temperature == 0 else {}
+    idle = _Idle(page, certain if reasons is None else reasons, keep_room=reasons is not None)
     with st.container(key="controls_sampling", horizontal=True, vertical_alignment="top"):
         _slider(page, "temperature", 0.05, 2.0, idle)
         _slider(page, "top_p", 0.01, 1.0, idle, off=1.0)
@@ -51,61 +74,52 @@ def sampling_controls(page: Page, idle: Mapping[str, str] | None = None) -> None
         with st.container(width=212, gap=None):
             with st.container(key="seed_and_draw", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
                 low, high = map(int, RANGES["seed"])
+                greedy = idle.greedy("seed")
                 key = selection.widget("seed", sel.seed)
                 st.number_input(
                     say.label("seed"), low, high, key=key, width=104, disabled=greedy, help=say("help_seed")
                 )
-                if st.button(say.label("draw_again"), key="draw_again", disabled=greedy):
-                    selection.update(seed=(sel.seed + 1) % high)
-                    st.rerun()
-            _reason(page, "seed", idle)
+                st.button(
+                    say.label("draw_again"),
+                    key="draw_again",
+                    disabled=greedy,
+                    on_click=lambda: selection.update(seed=(sel.seed + 1) % (high + 1)),
+                )
+            idle.draw("seed")
 
 
-def _label(page: Page, name: str, value: str) -> str:
+def value_label(page: Page, name: str, value: str) -> str:
+    """The label of a control with its value."""
     return page.say.label("control_value", name=page.say.plain(name), value=value)
 
 
-def _reason(page: Page, name: str, idle: Mapping[str, str]) -> None:
-    """Why the control changes nothing; the line keeps its room, so that nothing moves when it comes and goes."""
-    reason = idle.get("repetition_penalty" if name == "penalty" else name, "off")
-    text = "" if reason == "off" else page.say.html(f"idle_{reason}")
-    st.html(f'<p class="atlas-idle" data-control="{name}" role="status">{text}</p>')
-
-
 def _slider(
-    page: Page,
-    name: str,
-    step: float,
-    high: float,
-    idle: Mapping[str, str],
-    *,
-    low: float = 0.0,
-    off: float | None = None,
+    page: Page, name: str, step: float, high: float, idle: _Idle, *, low: float = 0.0, off: float | None = None
 ) -> None:
     value = float(getattr(page.sel, name))
     with st.container(width=WIDTH, gap=None):
         st.slider(
-            _label(page, name, page.say.plain("off") if value == off else f"{value:.2f}"),
+            value_label(page, name, page.say.plain("off") if value == off else f"{value:.2f}"),
             min(low, value),  # a link may ask for more than the slider offers
             max(high, value),
             key=selection.widget(name, value),
             step=step,
             format="%.2f",
-            disabled=idle.get(name) == "greedy",
+            disabled=idle.greedy(name),
             help=page.say(f"help_{name}"),
         )
-        _reason(page, name, idle)
+        idle.draw(name)
 
 
-def _options(page: Page, name: str, options: tuple[int, ...], idle: Mapping[str, str], *, off: int) -> None:
+def _options(page: Page, name: str, options: tuple[int, ...], idle: _Idle, *, off: int) -> None:
     value = getattr(page.sel, name)
     with st.container(width=WIDTH, gap=None):
         st.select_slider(
-            _label(page, name, page.say.plain("off") if value == off else f"{value:,}"),
+            value_label(page, name, page.say.plain("off") if value == off else f"{value:,}"),
             sorted({*options, value}),
             key=selection.widget(name, value),
             format_func=lambda n: page.say.label("off") if n == off else f"{n:,}",
-            disabled=idle.get(name) == "greedy",
+            disabled=idle.greedy(name),
             help=page.say(f"help_{name}"),
         )
-        _reason(page, name, idle)
+        idle.draw(name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
-from model.analysis.continuations import Continuation
+from model.analysis.continuations import Continuation, least_probable
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
 from pages.kit import loading
@@ -81,6 +81,14 @@ class Writing:
                 self.running = False
             elif time.perf_counter() > deadline:
                 return
+
+    def looked_at(self) -> tuple[int, int] | None:
+        """Row and place of the token to show: the reader's choice, else, when all is written, the least probable."""
+        if self.picked is not None:
+            row, place = self.picked
+            there = row < len(self.rows) and place < len(self.rows[row].text.written)
+            return self.picked if there else None
+        return None if self.running else least_probable([row.text for row in self.rows])
 
     def rewound(self, ids: tuple[int, ...]) -> tuple[int, int] | None:
         """Row and place of the token that ended the text `ids`; None if that is not a text written here."""

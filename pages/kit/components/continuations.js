@@ -114,8 +114,8 @@ class Continuations {
       [`${words.token} ${place + 1}`, token.label, "strong"],
       [words.id, String(token.id), "number"],
       [words.probability, format(token.p, 3), "number apart"],
-      [words.model, token.model, "number"],
       [words.rank, token.rank, "number"],
+      [words.final, token.final, "number"],
       ...(token.by_reader ? [["", words.by_reader]] : []),
       ...token.instead.map(([label, p], i) => [i ? "" : words.instead, `${p}  ${label}`, i ? "number" : "number apart"]),
     ];

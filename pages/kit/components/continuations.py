@@ -9,7 +9,7 @@ from typing import Any
 from pages.kit.components.mounting import Picked, mount, register
 from pages.kit.components.packing import wording
 
-WORDS = ("label", "help", "token", "id", "probability", "rank", "model", "instead", "by_reader", "hint")
+WORDS = ("label", "help", "token", "id", "probability", "rank", "final", "instead", "by_reader", "hint")
 _component = register("continuations", "continuations.js")
 
 
@@ -17,17 +17,18 @@ _component = register("continuations", "continuations.js")
 class Chip:
     """One written token.
 
-    label: as people read it, of whose characters the first `spaces` stand for spaces. probability: shown as its
-    ground, 0 to 1. model: the model's own probability, rank: its place there, as printed. instead: what could have
-    come, (label, probability as printed). joined: it continues the character that the token before it began.
+    label: as people read it, of whose characters the first `spaces` stand for spaces. probability: the model's own,
+    0 to 1, shown as the ground of the chip. rank: the token's place there, final: the probability that it was drawn
+    with, both as printed. instead: what could have come, (label, probability as printed). joined: it continues the
+    character that the token before it began.
     """
 
     label: str
     spaces: int
     id: int
     probability: float
-    model: str
     rank: str
+    final: str
     instead: tuple[tuple[str, str], ...] = ()
     special: bool = False
     by_reader: bool = False
@@ -98,8 +99,8 @@ def _sent(chip: Chip) -> dict[str, Any]:
         "spaces": chip.spaces,
         "id": chip.id,
         "p": round(float(chip.probability), 6),
-        "model": chip.model,
         "rank": chip.rank,
+        "final": chip.final,
         "instead": chip.instead,
         "special": chip.special,
         "by_reader": chip.by_reader,
