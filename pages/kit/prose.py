@@ -27,7 +27,7 @@ _ROLE_COLOURS = {"query": "blue", "key": "orange", "value": "green"}
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 # Replaced in the finished text, after escapes are gone: names of emoji and icons, addresses, arrows.
 _REPLACED_LATER = re.compile(
-    r"(?<=:)(?=[\w+-]+:)|(?<=http:)|(?<=https:)|(?<=www)(?=\.)|(?<=@)(?=[\w-])|(?<=[<>~-])(?=[=>-])", re.IGNORECASE
+    r"(?<=:)(?=[\w+/-]+:)|(?<=http:)|(?<=https:)|(?<=www)(?=\.)|(?<=@)(?=[\w-])|(?<=[<>~-])(?=[=>-])", re.IGNORECASE
 )
 _WORD_JOINER = "\u2060"
 
@@ -61,10 +61,11 @@ def escape(text: str) -> str:
 
 def code(text: str) -> str:
     """`text` as Markdown code, whatever backticks and spaces it has."""
-    shown = visible(text)
+    shown = visible(text) or " "
     fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
-    # Markdown takes one space off either end of code, and breaks a `$` pair open only outside of it.
-    return f"{fence} {shown} {fence}" if shown[:1] in ("`", " ") or shown[-1:] in ("`", " ") else fence + shown + fence
+    # Markdown takes one space off both ends, unless there is nothing but spaces.
+    pad = " " if shown.strip(" ") and (shown[0] in "` " or shown[-1] in "` ") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
 
 
 class Prose:
