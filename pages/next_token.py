@@ -97,7 +97,8 @@ def draw_ledger(page: Page, chosen: Choice) -> None:
     say, entries = page.say, chosen.ledger
     follower = next(iter(page.run.tokens[chosen.position + 1 :][:1]), None)
     count = min(max(MIN_ROWS, entries.n_kept + N_CUT), MAX_ROWS)
-    rows = chosen.candidates(count, [token for token in (chosen.draw.id, follower) if token is not None])
+    also = (chosen.draw.id, follower, chosen.most_penalised)
+    rows = chosen.candidates(count, [token for token in also if token is not None])
     columns = ["rank", "logit", "penalised", "scaled", "probability", "cumulative"]
     if not entries.previous:
         columns.remove("penalised")
@@ -112,6 +113,7 @@ def draw_ledger(page: Page, chosen: Choice) -> None:
     )
     with st.container(key="section_ledger", gap="xsmall"):
         st.subheader(say("ledger_title"), anchor=False)
+        st.caption(say("ledger"))
         if follower is not None:
             of = next(candidate for candidate in rows if candidate.id == follower)
             values = {"rank": f"{of.rank + 1:,}", "probability": numbers.probability(of.final)}
@@ -150,7 +152,8 @@ def _ledger_notes(page: Page, chosen: Choice, shown: int) -> list[str]:
     else:
         section = "nucleus_one" if entries.n_kept == 1 else "nucleus"
         notes.append(say.plain(section, n=entries.n_kept, mass=entries.kept_mass))
-    notes.append(say.plain("order"))
+    if entries.previous:
+        notes.append(say.plain("penalised_tokens", n=len(entries.previous)))
     if entries.n_top_k < entries.vocab_size and not entries.settings.greedy:
         notes.append(say.plain("cumulative_after_top_k"))
     return notes
@@ -256,14 +259,14 @@ def draw_costs(page: Page) -> None:
         if spent.mean is None or spent.perplexity is None:
             st.markdown(say("cost_one_token"))
             return
-        left, right = st.columns([1.6, 1], gap="large", vertical_alignment="center")
+        left, right = st.columns([1.6, 1], gap="large")
         with right:
             _say_costs(page, spent, spent.mean, spent.perplexity)
         figure = figures.token_costs(
             run.labels,
             [math.nan, *spent.bits.tolist()],
             page.palette,
-            highlight=spent.dearest,
+            highlight=page.sel.query,
             y_title=say.plain("cost_axis"),
             mean=spent.mean,
             mean_text=say.plain("cost_mean_mark", mean=f"{spent.mean:.2f}"),

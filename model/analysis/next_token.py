@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.losses import perplexity, token_losses
 from model.sampling import Draw, Ledger, SamplingSettings, draw, ledger
@@ -37,6 +37,12 @@ class Choice:
     position: int
     ledger: Ledger
     draw: Draw
+
+    @property
+    def most_penalised(self) -> int | None:
+        """The token with the largest logit among those that the repetition penalty applies to."""
+        previous = sorted(self.ledger.previous)
+        return max(previous, key=lambda token: float(self.ledger.logits[token])) if previous else None
 
     def candidates(self, count: int, also: Iterable[int] = ()) -> list[Candidate]:
         """The first `count` tokens in the ledger's order, then those of `also` that are not among them, in order."""
@@ -108,8 +114,7 @@ def what_if(run: Trace, position: int, temperatures: Iterable[float], top_ps: It
 class Readout:
     """How one token's logit comes about: the last vector is normalised and multiplied with the token's own.
 
-    `stream` is the residual stream behind the last block, `normed` what the final norm makes of it (the same where
-    the model has none), `weights` the token's row of the output matrix; each `(d_model,)`, fp32 on the CPU. `logit`
+    `stream` is the residual stream behind the last block, `normed` what the last norm makes of it, `weights` the token's row of the output matrix; each `(d_model,)`, fp32 on the CPU. `logit`
     is their product, and `difference` its distance from the run's own logit.
     """
 
@@ -152,10 +157,16 @@ def readout(run: Trace, transformer: Transformer, position: int, token: int) -> 
     stream = run[f"blocks.{config.n_layers - 1}.hook_resid_post"][position]
     matrix = transformer.embed.weight if transformer.unembed is None else transformer.unembed.weight
     with torch.no_grad():
-        normed = stream if transformer.ln_final is None else transformer.ln_final(stream[None].to(matrix))[0]
+        normed = _last_norm(transformer)(stream[None].to(matrix))[0]
         x, w = normed.float().cpu(), matrix[token].float().cpu()
         logit = float(x.double() @ w.double())
     return Readout(token, stream.float().cpu(), x, w, logit, abs(logit - float(run.logits[position, token])))
+
+
+def _last_norm(transformer: Transformer) -> nn.Module:
+    if transformer.ln_final is not None:
+        return transformer.ln_final
+    return transformer.get_submodule(f"blocks.{transformer.config.n_layers - 1}.ln2")  # post-norm: the block's own end
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pages.kit.page import Page
 from pages.kit.selection import RANGES
 
 MAX_BUTTONS = 16  # more than that do not fit in a row
-WIDTH = 148
+WIDTH = 140  # of a slider
 _TOP_K = (0, 1, 2, 3, 5, 10, 20, 40, 100, 200, 500, 1_000)
 
 
@@ -70,7 +70,7 @@ def sampling_controls(page: Page, reasons: Mapping[str, str] | None = None) -> N
         _slider(page, "top_p", 0.01, 1.0, idle, off=1.0)
         _options(page, "top_k", _TOP_K, idle, off=0)
         _slider(page, "min_p", 0.01, 0.5, idle, off=0.0)
-        _slider(page, "penalty", 0.05, 2.0, idle, low=1.0, off=1.0)
+        _slider(page, "penalty", 0.05, 2.0, idle, low=1.0, off=1.0, width=WIDTH + 32)
         with st.container(width=212, gap=None):
             with st.container(key="seed_and_draw", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
                 low, high = map(int, RANGES["seed"])
@@ -94,10 +94,18 @@ def value_label(page: Page, name: str, value: str) -> str:
 
 
 def _slider(
-    page: Page, name: str, step: float, high: float, idle: _Idle, *, low: float = 0.0, off: float | None = None
+    page: Page,
+    name: str,
+    step: float,
+    high: float,
+    idle: _Idle,
+    *,
+    low: float = 0.0,
+    off: float | None = None,
+    width: int = WIDTH,
 ) -> None:
     value = float(getattr(page.sel, name))
-    with st.container(width=WIDTH, gap=None):
+    with st.container(width=width, gap=None):
         st.slider(
             value_label(page, name, page.say.plain("off") if value == off else f"{value:.2f}"),
             min(low, value),  # a link may ask for more than the slider offers
