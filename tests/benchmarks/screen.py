@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -50,10 +51,10 @@ def _visit(path: str = "/") -> Iterator[tuple[Page, float]]:
             server.stop()
 
 
-def _timed(page: Page, event: str, selector: str, act: object) -> float:
+def _timed(page: Page, event: str, selector: str, act: Callable[[], object]) -> float:
     """Seconds from the `event` that `act` causes until the text under `selector` is another one."""
     handle = page.evaluate_handle(f"args => ({{promise: ({_UNTIL_CHANGED})(args)}})", [event, selector])
-    act()  # type: ignore[operator]
+    act()
     seconds = float(handle.evaluate("async box => await box.promise")) / 1000
     settled(page)
     return seconds
@@ -74,15 +75,8 @@ def slider() -> list[Result]:
     with _visit("/next_token") as (page, _):
         thumb = page.get_by_role("slider").first
         thumb.focus()
-        times = [
-            _timed(
-                page,
-                "keydown",
-                "table",
-                lambda: page.keyboard.press("ArrowRight" if i % 4 < 2 else "ArrowLeft"),
-            )
-            for i in range(16)
-        ][2:]
+        keys = ["ArrowRight", "ArrowRight", "ArrowLeft", "ArrowLeft"] * 4
+        times = [_timed(page, "keydown", "table", partial(page.keyboard.press, key)) for key in keys][2:]
     sample = Sample(tuple(times))
     return [
         Result(
