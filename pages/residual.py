@@ -68,7 +68,7 @@ def draw_stream(page: Page, measured: Stream, position: int, layer: int) -> None
         x_title=say.plain("blocks_passed"),
         y_title=say.plain("length_axis"),
         log_y=True,
-        marks=[Mark(layer, say.plain("enters", layer=layer))],
+        marks=[Mark(layer + 0.5, say.plain("layer_number", layer=layer))],
         height=300,
         x_ticks=range(0, n_layers + 1, max(1, n_layers // 12)),
     )
@@ -89,7 +89,7 @@ def draw_stream(page: Page, measured: Stream, position: int, layer: int) -> None
             highlight=layer,
         )
         mean = measured.mean_shares[layer].tolist()
-        values = dict(zip(("came_in", "attention", "feed_forward"), (f"{100 * s:.0f} %" for s in mean), strict=True))
+        values = dict(zip(("came_in", "attention", "feed_forward"), (f"{100 * s:.1f} %" for s in mean), strict=True))
         text = say.plain("shares_caption", token=token, layer=layer, **values).replace(" -", " −")
         _show(page, fig, "stream_shares", say.plain("shares_alt", token=token), text)
 
@@ -125,9 +125,7 @@ def draw_norms(page: Page, steps: dict[str, NormSteps], position: int, layer: in
         st.subheader(say("norms_title", token=token), anchor=False)
         st.markdown(say("norms", layer=layer, half=say.plain(half), d_model=size))
         with st.container(key="controls_number"):
-            st.number_input(
-                say.label("which_number"), 0, size - 1, key=selection.widget("number", number), width=150
-            )
+            st.number_input(say.label("which_number"), 0, size - 1, key=selection.widget("number", number), width=150)
         for column, kind in zip(st.columns(2, gap="large"), NORMS, strict=True):
             with column, st.container(key=f"section_{kind}", gap="xsmall"):
                 _draw_norm(page, steps[kind], number)
@@ -178,7 +176,7 @@ def _arithmetic(page: Page, of: NormSteps, number: int) -> list[Step]:
     if of.kind == "layernorm":
         taken = [Term(f"{print_(x)} − {_in_brackets(of.mean)} = {print_(centred)}")]
         steps.append(Step(say.plain("step_centre"), taken))
-    inside = f"{numbers.three_digits(of.mean_square)} + {of.eps:g}"
+    inside = f"{numbers.three_digits(of.mean_square)} + {numbers.power_of_ten(of.eps)}"
     steps.append(Step(say.plain(f"step_scale_{of.kind}"), [Term(f"√({inside}) = {numbers.three_digits(of.scale)}")]))
     divided = f"{print_(centred)} ÷ {numbers.three_digits(of.scale)} = "
     steps.append(Step(say.plain("step_divide"), [Term(divided), Term(print_(normalized), "" if of.own else "result")]))

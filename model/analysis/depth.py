@@ -65,7 +65,7 @@ def measure_depth(norm: Norm, placement: Placement, depth: int, *, seed: int = 0
         streams = watch(stack, ids[:, :-1])
         logits = streams.pop()
         loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
     return Depth(
         norm,
         placement,

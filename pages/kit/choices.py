@@ -26,8 +26,8 @@ class Selection:
     them; `length` tokens are written, once greedily and `samples` times drawn. The rest is how attention is drawn:
     `scale` of the colours, `without_first` leaves the first token out, weights below `threshold` are not drawn, `mix`
     names the heads that are averaged (see `mixture`). `mask` is one of `MASK_KINDS` that the whole model runs with,
-    None its own; without `scaling` scores are not divided by √d. `half` says which of a layer's two norms is looked at,
-    `number` which number of its vector; `norm`, `placement` and `depth` describe the untrained stacks that are measured.
+    None its own; without `scaling` scores are not divided by √d. `half` says which of a layer's two norms is looked
+    at, `number` which number of its vector; `norm`, `placement` and `depth` choose the untrained stacks to measure.
     """
 
     model: str = DEFAULT_MODEL
