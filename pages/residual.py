@@ -55,14 +55,13 @@ def draw_stream(page: Page, measured: Stream, position: int, layer: int) -> None
     blank = np.full(2 * n_layers + 1, np.nan)
     attention, feed_forward = blank.copy(), blank.copy()
     attention[1::2], feed_forward[2::2] = added[0::2, position], added[1::2, position]
-    soft = figures.style.mix(palette.paper, palette.accent, 0.5)
     fig = figures.lines(
         halves,
         [
             Series(token, lengths[:, position], palette.ink, points=True),
             Series(say.plain("mean_of_tokens"), lengths.mean(1), palette.muted, "dash"),
             Series(say.plain("attention"), attention, palette.accent, points=True),
-            Series(say.plain("feed_forward"), feed_forward, soft, points=True),
+            Series(say.plain("feed_forward"), feed_forward, palette.value, points=True),
         ],
         palette,
         x_title=say.plain("blocks_passed"),
@@ -89,7 +88,9 @@ def draw_stream(page: Page, measured: Stream, position: int, layer: int) -> None
             highlight=layer,
         )
         mean = measured.mean_shares[layer].tolist()
-        values = dict(zip(("came_in", "attention", "feed_forward"), (f"{100 * s:.1f} %" for s in mean), strict=True))
+        values = dict(
+            zip(("came_in", "attention", "feed_forward"), (f"{100 * s:.1f}\u00a0%" for s in mean), strict=True)
+        )
         text = say.plain("shares_caption", token=token, layer=layer, **values).replace(" -", " −")
         _show(page, fig, "stream_shares", say.plain("shares_alt", token=token), text)
 
@@ -102,7 +103,7 @@ def draw_sums(page: Page, measured: Stream, position: int, layer: int) -> None:
         sizes = (lengths[2 * number], added[2 * number], added[2 * number + 1], lengths[2 * number + 2])
         cells = [*map(numbers.three_digits, sizes), numbers.power_of_ten(difference)]
         name = say.plain("layer_number", layer=number)
-        rows.append((f"▸ {name}" if number == layer else name, cells))
+        rows.append((f"▸\u00a0{name}" if number == layer else name, cells))
     columns = ("sum_layer", "came_in", "attention", "feed_forward", "goes_out", "sum_difference")
     titles = [say.plain(column) for column in columns]
     with st.container(key="section_sums", gap="xsmall"):

@@ -90,6 +90,11 @@ def _draw_layers(page: Page, found: dict[tuple[Placement, int], Depth]) -> None:
     one = {placement: found[placement, sel.depth] for placement in PLACEMENTS}
     values = {placement: numbers.signed_digits(stack.growth) for placement, stack in one.items()}
     st.markdown(say("depth_found", depth=sel.depth, **values))
+    ends = {}
+    for placement, stack in one.items():
+        ends[f"{placement}_first"] = numbers.signed_digits(stack.gradients[0])
+        ends[f"{placement}_last"] = numbers.signed_digits(stack.gradients[-1])
+    st.markdown(say("gradient_found", **ends))
 
 
 def _draw_depths(page: Page, found: dict[tuple[Placement, int], Depth]) -> None:
@@ -100,7 +105,7 @@ def _draw_depths(page: Page, found: dict[tuple[Placement, int], Depth]) -> None:
         first, last = one.gradients[0], one.gradients[-1]
         values = (one.growth, first, last, first / last if last else float("nan"))
         name = say.plain("layers", depth=depth)
-        rows.append((f"▸ {name}" if depth == sel.depth else name, [numbers.signed_digits(v) for v in values]))
+        rows.append((f"▸\u00a0{name}" if depth == sel.depth else name, [numbers.signed_digits(v) for v in values]))
     columns = ("depth_column", "growth_column", "first_column", "last_column", "ratio_column")
     title = say.plain("depths_title", placement=say.plain(sel.placement), norm=say.plain(sel.norm))
     st.markdown(f"**{say('depths_title', placement=say.plain(sel.placement), norm=say.plain(sel.norm))}**")

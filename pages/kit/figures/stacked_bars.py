@@ -29,8 +29,7 @@ def stacked_bars(
     shares = np.asarray(values, dtype=np.float64)
     if shares.shape != (len(rows), len(parts)) or len(parts) > 3:
         raise ValueError(f"values of shape {shares.shape} for {len(rows)} rows and {len(parts)} parts")
-    grey, pale = style.mix(palette.paper, palette.muted, 0.35), style.mix(palette.paper, palette.accent, 0.5)
-    colours = (grey, palette.accent, pale)
+    colours = (style.mix(palette.paper, palette.muted, 0.35), palette.accent, palette.value)
     low = float(np.minimum(shares, 0).sum(1).min(initial=0.0))
     high = max(1.0, float(np.maximum(shares, 0).sum(1).max(initial=0.0)))
     ticks = [style.label(name) for name in rows]
