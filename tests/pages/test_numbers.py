@@ -31,8 +31,8 @@ def test_probability(value: float, printed: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "printed"),
-    [(-0.04213, "−0.0421"), (57.31, "57.3"), (0.0, "0"), (-3.5e5, "−3.5·10⁵"), (9.01e10, "9.0·10¹⁰"), (99_999, "99,999"),
-     (math.inf, "inf")],
+    [(-0.04213, "−0.0421"), (57.31, "57.3"), (0.0, "0"), (-3.5e5, "−3.5·10⁵"), (9.01e10, "9.0·10¹⁰"),
+     (99_999, "99,999"), (math.inf, "inf")],
 )  # fmt: skip
 def test_signed_digits(value: float, printed: str) -> None:
     assert numbers.signed_digits(value) == printed
