@@ -5,6 +5,7 @@ in: titles come translated from the caller. Token text goes in as it is; escapin
 
     heads_overview   all layers × heads as tiles of one heatmap; a click picks a head
     bars             horizontal bars: next tokens, where a token looks
+    stacked_bars     parts of a whole, one bar a row
     lines            curves with names at their ends
     value_strip      vectors as rows of cells
     draw_bar         the cumulative bar with the random draw on it
@@ -34,6 +35,7 @@ from pages.kit.figures.number_table import number_table
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
 from pages.kit.figures.scaling import variance_of_dots, with_and_without
 from pages.kit.figures.shares import Share, share_table
+from pages.kit.figures.stacked_bars import stacked_bars
 from pages.kit.figures.tiles import Tiles, tile_patterns
 from pages.kit.figures.token_costs import token_costs
 from pages.kit.figures.value_strip import Strip, symmetric_limit, value_strip
@@ -63,6 +65,7 @@ __all__ = [
     "number_table",
     "pass_diagram",
     "share_table",
+    "stacked_bars",
     "symmetric_limit",
     "tile_patterns",
     "token_costs",
