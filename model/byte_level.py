@@ -75,7 +75,8 @@ def labels(parts: Sequence[bytes]) -> list[str]:
 def _label(data: bytes, found: Sequence[Character], first: int, start: int, end: int) -> str:
     words: list[str] = []
     whole = ""  # characters that are completely inside, kept together: a mark needs its base
-    for char in found[first:]:
+    for place in range(first, len(found)):  # a slice would copy the whole rest for every part
+        char = found[place]
         if char.start >= end:
             break
         low, high = max(char.start, start), min(char.end, end)

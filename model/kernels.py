@@ -102,7 +102,8 @@ def explicit(
 def fused(q: Tensor, k: Tensor, v: Tensor, visible: Visible, name_kernel: bool = False) -> Attended:
     """torch's fused kernel: the matrix is never stored, so there is no pattern to return (Dao et al. 2022).
 
-    The kernel is looked up only when `name_kernel` asks; "fused" otherwise.
+    The kernel is looked up only when `name_kernel` asks; "fused" otherwise, and where torch does not tell. A bias in
+    low precision goes to the explicit kernel.
     """
     mask = visible.fused_mask
     if mask is not None and mask.dtype != torch.bool and q.dtype != torch.float32:
@@ -115,6 +116,9 @@ def fused(q: Tensor, k: Tensor, v: Tensor, visible: Visible, name_kernel: bool =
         out = out.masked_fill(visible.dead, 0.0)
     kernel = "fused"
     if name_kernel:
-        choice = torch._fused_sdp_choice(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=grouped)
+        try:
+            choice = torch._fused_sdp_choice(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=grouped)
+        except NotImplementedError:  # Apple's MPS keeps its choice to itself
+            return Attended(out, None, kernel)
         kernel = _FUSED_NAMES.get(int(choice), "fused")
     return Attended(out, None, kernel)

@@ -95,21 +95,6 @@ class Ledger:
         mass = self.probabilities[left].cumsum(0)
         return torch.ones_like(self.probabilities).index_put_((left,), mass / mass[-1])
 
-    @property
-    def kept_top_k(self) -> Tensor:
-        """Bool: the tokens that top-k left (all, where it is off)."""
-        return self.rank < self.n_top_k
-
-    @property
-    def kept_top_p(self) -> Tensor:
-        """Bool: the tokens that top-k and top-p left."""
-        return self.rank < self.n_top_p
-
-    @property
-    def kept_min_p(self) -> Tensor:
-        """Bool: the tokens that all filters left, the candidates of the draw."""
-        return self.rank < self.n_kept
-
     @cached_property
     def final(self) -> Tensor:
         """The probabilities that are drawn from: those of the candidates, renormalised; 0 elsewhere."""
@@ -162,7 +147,7 @@ class Ledger:
     @property
     def kept_mass(self) -> float:
         """The probability after temperature that the candidates had together, before the rest was cut."""
-        return min(1.0, float(self.probabilities[self.kept_min_p].sum()))
+        return min(1.0, float(self.probabilities[self.rank < self.n_kept].sum()))
 
     @property
     def raw_entropy(self) -> float:

@@ -199,11 +199,11 @@ class _Clock:
 
     def at(self, name: str) -> None:
         block, _, hook = name.rpartition(".")
-        if hook in ("hook_resid_pre", "hook_resid_mid", "hook_resid_mid_cross"):
-            now = self._now()
-            if hook == "hook_resid_pre":
-                self.seconds.setdefault("embed", now - self.begun)
-            self.last = now
+        if hook == "hook_resid_pre" and "embed" not in self.seconds:
+            self.last = self._now()
+            self.seconds["embed"] = self.last - self.begun
+        elif hook in ("hook_resid_mid", "hook_resid_mid_cross", "hook_resid_post"):
+            self.last = self._now()
         elif hook in ("hook_attn_out", "hook_cross_attn_out", "hook_mlp_out"):
             now = self._now()
             self.seconds[f"{block}.{hook.removeprefix('hook_').removesuffix('_out')}"] = now - self.last

@@ -51,7 +51,10 @@ def compare_with_plain(steps: HeadSteps, query: int, cells: int = CELLS) -> Plai
     pattern = softmax(masked)
     plain = (scores, scaled, masked, pattern, mix(pattern, v))
     ours = (steps.scores, steps.scaled, steps.masked, steps.pattern, steps.z)
-    pairs = [(mine[rows].double(), torch.tensor(theirs).double()) for mine, theirs in zip(ours, plain, strict=True)]
+    pairs = [
+        (mine[rows].double(), torch.tensor(theirs, dtype=torch.float64))
+        for mine, theirs in zip(ours, plain, strict=True)
+    ]
     return PlainCheck(
         first,
         first + count - 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -45,7 +46,7 @@ def written_token(step: Step) -> WrittenToken:
     return WrittenToken(
         id=step.id,
         probability=step.probability,
-        model_probability=float(step.ledger.logits.float().softmax(-1)[step.id]),
+        model_probability=math.exp(step.logprob),
         rank=step.rank,
         alternatives=tuple(Alternative(token, p, float(final[token])) for token, p in step.alternatives),
         u=None if step.ledger.settings.greedy else step.draw.u,

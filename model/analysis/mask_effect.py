@@ -41,7 +41,7 @@ def mask_effect(before: Trace, after: Trace) -> MaskEffect:
     """
     if before.tokens != after.tokens:
         raise ValueError("The runs are of different tokens.")
-    costs = [token_losses(run.logits, run.tokens).double().cpu() / math.log(2) for run in (before, after)]
+    costs = [token_losses(run.logits, run.tokens).cpu().double() / math.log(2) for run in (before, after)]
     scores = after["blocks.0.attn.hook_attn_scores"][0].cpu()
     counted = torch.arange(len(before.tokens) - 1) >= max(before.padding, after.padding)
     in_sight = counted & ~torch.isneginf(scores.diagonal(1))

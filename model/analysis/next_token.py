@@ -114,8 +114,9 @@ def what_if(run: Trace, position: int, temperatures: Iterable[float], top_ps: It
 class Readout:
     """How one token's logit comes about: the last vector is normalised and multiplied with the token's own.
 
-    `stream` is the residual stream behind the last block, `normed` what the last norm makes of it, `weights` the token's row of the output matrix; each `(d_model,)`, fp32 on the CPU. `logit`
-    is their product, and `difference` its distance from the run's own logit.
+    `stream` is the residual stream behind the last block, `normed` what the last norm makes of it, `weights` the
+    token's row of the output matrix; each `(d_model,)`, fp32 on the CPU. `logit` is the product of the last two, and
+    `difference` its distance from the run's own logit.
     """
 
     token: int
@@ -187,7 +188,7 @@ class Costs:
 
     def probability(self, position: int) -> float:
         """What the model gave the token at `position` (1 to T - 1) of the run."""
-        return 2.0 ** -float(self.bits[position - 1])
+        return math.exp2(-float(self.bits[position - 1]))
 
     @property
     def dearest(self) -> int:

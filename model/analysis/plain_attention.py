@@ -56,12 +56,3 @@ def mix(pattern: Matrix, v: Matrix) -> Matrix:
 
 # fmt: on
 STEPS = (dot_products, scale, mask, softmax, mix)
-
-
-def attention(q: Matrix, k: Matrix, v: Matrix, visible: list[list[bool]], scaling: bool = True) -> tuple[Matrix, ...]:
-    """All steps on queries, keys and values `[T][D]`: scores, scaled, masked, pattern and output."""
-    scores = dot_products(q, k)
-    scaled = scale(scores, len(q[0])) if scaling else scores
-    masked = mask(scaled, visible)
-    pattern = softmax(masked)
-    return scores, scaled, masked, pattern, mix(pattern, v)

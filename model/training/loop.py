@@ -77,7 +77,7 @@ class Progress:
 
 @dataclass
 class Run:
-    """One training run in this process. `report` is called with each evaluation's figures, if there are any."""
+    """One training run in this process. `evaluate`, where given, measures the model: its figures by name."""
 
     model: nn.Module
     mixture: Mixture

@@ -99,7 +99,7 @@ def _match(
         raise CheckpointError(f"The file lacks {missing[0]}" + _and_more(missing) + ".")
     # A tied output matrix may be stored as well; it is the embedding once more.
     spare = {"lm_head.weight"} if config.tied_embeddings else set()
-    extra = [n for n in found if n not in used and n not in spare and not n.endswith(family.ignored or ("\0",))]
+    extra = [n for n in found if n not in used and n not in spare and not n.endswith(family.ignored)]
     if extra:
         raise CheckpointError(f"The file has {extra[0]}, which this model has no place for" + _and_more(extra) + ".")
     for theirs, ours in used.items():

@@ -11,6 +11,7 @@ from pages.kit import limits, notices
 from pages.kit.choices import DEFAULT_TEXT, Selection
 from pages.kit.prose import LANGUAGES
 
+_DIGITS = 6  # of numbers in the address: enough to tell two settings apart, without 0.30000000000000004
 _PLACES = ("layer", "head", "query", "key")
 _PARAMETERS = {f.name: "token" if f.name == "query" else f.name for f in fields(Selection)}
 
@@ -54,7 +55,7 @@ def from_parameters(parameters: Mapping[str, str]) -> Selection:
 def _written(value: object) -> str:
     if isinstance(value, bool):
         return str(int(value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(round(value, _DIGITS)).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _whole(text: str) -> int | None:
@@ -69,7 +70,7 @@ def _number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+    return round(value, _DIGITS) if math.isfinite(value) else None
 
 
 def _flag(text: str) -> bool | None:

@@ -2,49 +2,53 @@
 
 import inspect
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from model.analysis.plain_attention import STEPS
+from model.trace import Trace
 from pages.kit import figures, numbers, show
-from pages.kit.attention_view import View, scaling_of_random_vectors
+from pages.kit.attention_view import View, effect_of, scaling_of_random_vectors
 from pages.kit.figures import Mark
+from pages.kit.palette import Palette
 from pages.kit.show import Kind
 
+_QUANTITIES = ("variance", "entropy", "gradient")
 _PLAIN_ROWS = ("scores", "scaled", "masked_scores", "pattern_title", "mixed_title")
 
 
 def draw_scaling(view: View) -> None:
     """Variance, entropy and gradient with and without the division by √d: on random vectors, and in this head."""
     page, say, d = view.page, view.page.say, view.page.lm.config.d_head
-    rows = scaling_of_random_vectors()
-    sizes = [row.d for row in rows]
-    pairs = {
-        "variance": [(row.variance, row.variance_scaled) for row in rows],
-        "entropy": [(row.entropy, row.entropy_scaled) for row in rows],
-        "gradient": [(row.gradient, row.gradient_scaled) for row in rows],
-    }
+    words = tuple(say.plain(word) for word in ("without_root", "with_root", "numbers_in_a_vector"))
     with st.container(key="section_why", gap="xsmall"):
         st.subheader(say("why_title", d=d), anchor=False)
         st.markdown(say("why", d=d))
-        for column, (name, pair) in zip(st.columns(3, gap="medium"), pairs.items(), strict=True):
-            draw = figures.variance_of_dots if name == "variance" else figures.with_and_without
-            raw, scaled = zip(*pair, strict=True)
-            fig = draw(
-                sizes,
-                raw,
-                scaled,
-                page.palette,
-                raw_name=say.plain("without_root"),
-                scaled_name=say.plain("with_root"),
-                x_title=say.plain("numbers_in_a_vector"),
-                mark=Mark(d, f"d = {d}") if d in sizes else None,
-                height=215,
-            )
+        for column, name in zip(st.columns(3, gap="medium"), _QUANTITIES, strict=True):
             with column, st.container(gap=None):
                 st.caption(say(f"why_{name}"))
-                show.figure(fig, f"why_{name}", alt=say.plain(f"why_{name}_alt"))
+                show.figure(_why(name, d, words, page.palette), f"why_{name}", alt=say.plain(f"why_{name}_alt"))
         show.caption(Kind.ILLUSTRATION, say.plain("illustration"), say.plain("why_caption"))
         _draw_own_scaling(view)
+
+
+# Figures that stay as they are while the reader moves about are kept: making one takes longer than all its numbers.
+@st.cache_resource(show_spinner=False, max_entries=32)
+def _why(name: str, d: int, words: tuple[str, ...], palette: Palette) -> go.Figure:
+    rows = scaling_of_random_vectors()
+    raw_name, scaled_name, x_title = words
+    draw = figures.variance_of_dots if name == "variance" else figures.with_and_without
+    return draw(
+        [row.d for row in rows],
+        [getattr(row, name) for row in rows],
+        [getattr(row, f"{name}_scaled") for row in rows],
+        palette,
+        raw_name=raw_name,
+        scaled_name=scaled_name,
+        x_title=x_title,
+        mark=Mark(d, f"d = {d}") if d in [row.d for row in rows] else None,
+        height=215,
+    )
 
 
 def _draw_own_scaling(view: View) -> None:
@@ -109,18 +113,8 @@ def _draw_costs(view: View, own: str, other: str) -> None:
         legend["marked"] = say.plain("in_sight", mask=other)
     if in_sight.all():
         del legend["after"]
-    fig = figures.cost_changes(
-        view.run.labels[1:],
-        effect.before.numpy(),
-        effect.after.numpy(),
-        page.palette,
-        before_name=own,
-        after_name=other,
-        marked=in_sight,
-        marked_name=say.plain("was_in_sight"),
-        y_title=say.plain("cost_axis"),
-        unit=say.plain("bits"),
-    )
+    words = tuple(say.plain(word) for word in ("was_in_sight", "cost_axis", "bits"))
+    fig = _costs(page.run, view.other_run, own, other, words, page.palette)
     text = say.plain("leak_caption_padding" if view.mask == "padding" else "leak_caption")
     st.html(figures.cost_legend(legend, page.palette))
     show.figure(
@@ -131,12 +125,30 @@ def _draw_costs(view: View, own: str, other: str) -> None:
     )
 
 
+@st.cache_resource(show_spinner=False, max_entries=32, hash_funcs={Trace: lambda run: run.id})
+def _costs(before: Trace, after: Trace, own: str, other: str, words: tuple[str, ...], palette: Palette) -> go.Figure:
+    effect = effect_of(before, after)
+    marked_name, y_title, unit = words
+    return figures.cost_changes(
+        before.labels[1:],
+        effect.before.numpy(),
+        effect.after.numpy(),
+        palette,
+        before_name=own,
+        after_name=other,
+        marked=effect.in_sight.numpy(),
+        marked_name=marked_name,
+        y_title=y_title,
+        unit=unit,
+    )
+
+
 def draw_python(view: View) -> None:
     """The five steps in plain Python, run on this head's numbers, and how far torch and its kernels are from them."""
     page, say, place, measured = view.page, view.page.say, view.place, view.measured
     plain, n = measured.plain, len(view.run.tokens)
     steps = [
-        (f"{number} · {say.plain(name)}", (numbers.three_digits(largest), numbers.power_of_ten(difference)))
+        (f"{number}\u00a0·\u00a0{say.plain(name)}", (numbers.three_digits(largest), numbers.power_of_ten(difference)))
         for number, (name, difference, largest) in enumerate(
             zip(_PLAIN_ROWS, plain.differences, plain.largest, strict=True), start=1
         )

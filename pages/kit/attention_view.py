@@ -54,10 +54,15 @@ class View:
         return loading.trace(self.page.sel, self.choice.rule, self.choice.padding)
 
     @cached_property
+    def other_run(self) -> Trace:
+        """The whole model, run with `other_mask`."""
+        choice = self._choice(self.other_mask)
+        return loading.trace(self.page.sel, choice.rule, choice.padding)
+
+    @cached_property
     def effect(self) -> MaskEffect:
         """The guesses under the model's own mask and under `other_mask`."""
-        choice = self._choice(self.other_mask)
-        return mask_effect(self.page.run, loading.trace(self.page.sel, choice.rule, choice.padding))
+        return effect_of(self.page.run, self.other_run)
 
     @cached_property
     def scaled(self) -> HeadSteps:
@@ -109,6 +114,12 @@ def _measured(run: Trace, layer: int, head: int, query: int, scaling: bool) -> M
         head_scaling(scaled, query),
         head_scaling(unscaled, query),
     )
+
+
+@st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Trace: lambda run: run.id})
+def effect_of(before: Trace, after: Trace) -> MaskEffect:
+    """`mask_effect`, kept for the runs looked at last."""
+    return mask_effect(before, after)
 
 
 @st.cache_data(show_spinner=False, max_entries=1)

@@ -26,6 +26,7 @@ class _Widget:
     """A widget that shows a value of the selection."""
 
     key: str
+    page: str  # the hash of the page that it was drawn on
     shown: Any
     changes: Callable[[Any], Mapping[str, Any]]
 
@@ -82,9 +83,13 @@ def widget(name: str, value: Any, changes: Callable[[Any], Mapping[str, Any]] | 
     if known and st.session_state.get(key, value) != value:
         state.serial += 1
         key = f"choose_{name}_{state.serial}"
-    if st.session_state.get(key) != value:
+    context = get_script_run_ctx()
+    page = context.page_script_hash if context else ""
+    # The same key on another page is another widget, and has no value yet. Elsewhere the value is not set again: that
+    # would overwrite what the reader is just typing.
+    if known is None or known.page != page or st.session_state.get(key) != value:
         st.session_state[key] = value
-    state.widgets[name] = _Widget(key, value, changes or (lambda new: {name: new}))
+    state.widgets[name] = _Widget(key, page, value, changes or (lambda new: {name: new}))
     return key
 
 

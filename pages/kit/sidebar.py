@@ -49,9 +49,8 @@ def _text(sel: selection.Selection, say: Prose) -> None:
             required=True,
             label_visibility="collapsed",
         )
-    if sel.ids is not None and st.button(say.label("back_to_text"), key="back_to_text"):
-        selection.update(ids=None)
-        st.rerun()
+    if sel.ids is not None:
+        st.button(say.label("back_to_text"), key="back_to_text", on_click=selection.update, kwargs={"ids": None})
     texts = {name: say.plain(f"example_{name}_text") for name in EXAMPLES}
     chosen = next((name for name, text in texts.items() if text == sel.text and sel.ids is None), None)
     st.pills(

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from model.analysis.attention_steps import MASK_KINDS, cell_arithmetic, head_steps, kernel_difference, mask_choice
-from model.analysis.plain_attention import attention
 from model.analysis.scaling import scaling_by_size, softmax_entropy, softmax_gradient
 from model.config import TransformerConfig
 from model.trace import Trace
@@ -48,17 +47,6 @@ def test_the_steps_are_the_runs_own(positions, norm_place):
         total += steps.out
     torch.testing.assert_close(total, run["blocks.1.hook_attn_out"])
     assert kernel_difference(run, 1) < 1e-5
-
-
-@pytest.mark.parametrize("kind", MASK_KINDS)
-@pytest.mark.parametrize("scaling", [True, False])
-def test_plain_python_equals_torch(kind, scaling):
-    choice = mask_choice(kind, len(TOKENS))
-    run = tiny_run(choice.rule, choice.padding)
-    steps = head_steps(run, 0, 2, scaling=scaling)
-    plain = attention(steps.q.tolist(), steps.k.tolist(), steps.v.tolist(), steps.visible.tolist(), scaling=scaling)
-    for ours, theirs in zip((steps.scores, steps.scaled, steps.masked, steps.pattern, steps.z), plain, strict=True):
-        torch.testing.assert_close(ours, torch.tensor(theirs), rtol=1e-5, atol=1e-5)
 
 
 def test_masks_open_and_close_what_they_say():

@@ -196,6 +196,20 @@ def test_the_reported_kernel_is_the_one_torch_runs():
 
 
 @torch.no_grad()
+def test_a_device_that_does_not_tell_its_kernel(monkeypatch):
+    """torch has no such query for Apple's MPS; a run there is recorded all the same."""
+
+    def refuse(*_, **__):
+        raise NotImplementedError("Could not run 'aten::_fused_sdp_choice' with arguments from the 'MPS' backend.")
+
+    monkeypatch.setattr(torch, "_fused_sdp_choice", refuse)
+    transformer, ids = tiny(), some_ids(1, 7)
+    logits, run = recorded(transformer, ids)
+    assert torch.equal(logits, transformer(ids))
+    assert names_of(run) == {"fused"}
+
+
+@torch.no_grad()
 def test_kernels_are_not_recorded_for_nobody():
     passes: list[Pass] = []
     tiny()(some_ids(1, 4), passes=passes)

@@ -1,5 +1,6 @@
 """One recorded run: its parts add up, what is derived equals what was used, and its id says what it is of."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -179,6 +180,23 @@ def test_timings_cover_the_pass(model):
     assert list(run.timings) == [*parts, "total"]
     assert all(seconds > 0 for seconds in run.timings.values())
     assert sum(run.timings[part] for part in parts) <= run.timings["total"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("norm_place", "norm", "fed"),
+    [
+        ("pre", "blocks.1.ln1", "blocks.1.attn"),
+        ("pre", "blocks.0.ln2", "blocks.0.mlp"),
+        ("pre", "ln_final", "unembed"),
+        ("post", "blocks.0.ln1", "blocks.0.mlp"),
+        ("post", "blocks.0.ln2", "blocks.1.attn"),
+        ("post", "blocks.1.ln2", "unembed"),
+    ],
+)
+def test_a_norm_is_timed_with_the_part_that_it_feeds(norm_place, norm, fed):
+    with edit({f"{norm}.hook_scale": lambda x, _: time.sleep(0.2)}):
+        timings = trace(tiny(norm_place=norm_place)).timings
+    assert timings[fed] >= 0.2
 
 
 @pytest.mark.parametrize("rule", [None, MaskRule(window=4)])

@@ -92,7 +92,7 @@ def tables(page: AppTest) -> dict[str, list[str]]:
     """Rows of all tables of numbers: name (without its note) to numbers."""
     rows = [re.findall(r"<th scope='row'>(.*?)(?:<small>.*?)?</th>(.*?)</tr>", body) for body in fragments(page)]
     return {
-        html.unescape(name): [html.unescape(n) for n in re.findall("<td>(.*?)</td>", cells)]
+        html.unescape(name).replace("\u00a0", " "): [html.unescape(n) for n in re.findall("<td>(.*?)</td>", cells)]
         for body in rows
         for name, cells in body
     }

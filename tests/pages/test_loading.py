@@ -1,0 +1,126 @@
+"""Traces are made once, shared by readers who ask at the same time, and kept within a bound of bytes."""
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from model.language import LanguageModel
+from model.masks import MaskRule
+from pages.kit.choices import Selection
+from pages.kit.loading import TraceCache, run_ids
+
+
+class Counting:
+    """A model that counts its passes and can be held up."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        self.lm = lm
+        self.passes: list[tuple[int, ...]] = []
+        self.go = threading.Event()
+        self.go.set()
+        self.name, self.config, self.device, self.dtype = lm.name, lm.config, lm.device, lm.dtype
+
+    def trace(self, ids: Sequence[int], *, rule: MaskRule | None = None, padding: int = 0) -> object:
+        self.passes.append(tuple(ids))
+        assert self.go.wait(30)
+        if 0 in ids:
+            raise ValueError("no")
+        return self.lm.trace(ids, rule=rule, padding=padding)
+
+
+@pytest.fixture
+def lm(storyteller: LanguageModel) -> Counting:
+    return Counting(storyteller)
+
+
+def test_the_same_run_is_made_once(lm: Counting) -> None:
+    cache = TraceCache()
+    first = cache.get(lm, (5, 6, 7))
+    assert cache.get(lm, [5, 6, 7]) is first
+    assert lm.passes == [(5, 6, 7)]
+    assert torch.equal(first.logits, lm.lm.trace([5, 6, 7]).logits)
+
+
+def test_what_makes_a_run_different_makes_another(lm: Counting) -> None:
+    cache = TraceCache()
+    runs = [
+        cache.get(lm, (5, 6, 7)),
+        cache.get(lm, (5, 6)),
+        cache.get(lm, (5, 6, 7), MaskRule(causal=False)),
+        cache.get(lm, (5, 6, 7), None, 1),
+        cache.get(Counting(lm.lm), (5, 6, 7)),
+    ]
+    assert len({id(run) for run in runs}) == len(runs)
+
+
+def test_the_oldest_leave_when_the_bytes_are_used_up(lm: Counting) -> None:
+    size = TraceCache().get(lm, (1, 2, 3)).nbytes
+    cache = TraceCache(limit=3 * size)
+    for start in range(1, 6):
+        cache.get(lm, (start, 2, 3))
+        cache.get(lm, (1, 2, 3))  # used again and again, so it stays
+        assert cache.nbytes <= 3 * size
+    made = len(lm.passes)
+    for start in (1, 5, 4):
+        cache.get(lm, (start, 2, 3))
+    assert len(lm.passes) == made
+    cache.get(lm, (2, 2, 3))
+    assert len(lm.passes) == made + 1
+
+
+def test_a_run_larger_than_the_bound_is_still_given(lm: Counting) -> None:
+    cache = TraceCache(limit=1)
+    for start in (1, 2):
+        run = cache.get(lm, (start, 2, 3))
+        assert cache.nbytes == run.nbytes
+
+
+def test_readers_who_ask_at_once_share_one_pass(lm: Counting) -> None:
+    cache = TraceCache()
+    lm.go.clear()
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(cache.get(lm, (9, 8)))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    lm.go.set()
+    for thread in threads:
+        thread.join(30)
+    assert lm.passes == [(9, 8)]
+    assert len(found) == 8
+    assert all(run is found[0] for run in found)
+
+
+def test_a_failed_run_fails_for_all_who_wait_and_is_tried_again(lm: Counting) -> None:
+    cache = TraceCache()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            cache.get(lm, (0, 1))
+    assert len(lm.passes) == 2
+    assert cache.nbytes == 0
+
+
+def test_many_threads_and_texts(lm: Counting) -> None:
+    cache = TraceCache(limit=4 * TraceCache().get(lm, (1, 2, 3)).nbytes)
+    wrong: list[object] = []
+
+    def read(seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        for start in torch.randint(1, 9, (30,), generator=generator).tolist():
+            if cache.get(lm, (start, 2, 3)).tokens != [start, 2, 3]:
+                wrong.append(start)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong
+    assert not any(thread.is_alive() for thread in threads)
+    assert cache.nbytes <= cache.limit
+
+
+def test_rewound_tokens_run_instead_of_the_text(storyteller: LanguageModel) -> None:
+    assert run_ids(Selection(text="The cat")) == tuple(storyteller.tokenizer.encode("The cat"))
+    assert run_ids(Selection(text="The cat", ids=(5, 6))) == (5, 6)
