@@ -15,7 +15,7 @@ from pages.kit.page import Page, opening
 from pages.kit.show import Kind, Scale
 
 MAX_WORD = 48  # characters of a word whose merges are replayed
-N_TRY = 3
+TRY = ("unhappiness", " unhappiness", "猫咪")
 
 
 def draw(page: Page) -> None:
@@ -83,10 +83,11 @@ def draw_merges(page: Page) -> None:
             _draw_replay(page)
         with right, st.container(border=True, key="aside_merges"):
             st.markdown(say("try_title"))
-            for number in range(1, N_TRY + 1):
-                word = say.plain(f"try_word_{number}")
-                st.markdown(say(f"try_merges_{number}", word=word))
-                st.button(say.label("try_word", word=word), key=f"try_word_{number}", on_click=partial(_put, word))
+            for number in range(1, len(TRY) + 1):
+                word = TRY[number - 1]
+                st.markdown(say(f"try_merges_{number}"))
+                shown = word.replace(" ", "·")
+                st.button(say.label("try_word", word=shown), key=f"try_word_{number}", on_click=partial(_put, word))
 
 
 def _put(word: str) -> None:
@@ -98,7 +99,7 @@ def _draw_replay(page: Page) -> None:
     say, tokenizer = page.say, page.lm.tokenizer
     with st.container(key="controls_merges", horizontal=True, vertical_alignment="bottom"):
         typed = st.text_input(
-            say.label("word"), key=kept("merge_word", say.plain("try_word_1")), max_chars=MAX_WORD, width=240
+            say.label("word"), key=kept("merge_word", TRY[0]), max_chars=MAX_WORD, width=240
         )
         word = typed[:MAX_WORD]  # the browser's own limit can be passed
         try:

@@ -28,6 +28,11 @@ class LearnedMerge:
     count: int
     id: int
 
+    @property
+    def labels(self) -> list[str]:
+        """Visible names of the two parts, side by side."""
+        return labels((self.left, self.right))
+
 
 class BpeTraining:
     """Learns merges from a text: again and again the most frequent pair of neighbours becomes a new token.
@@ -73,11 +78,6 @@ class BpeTraining:
     def size(self) -> int:
         """Tokens in the vocabulary so far."""
         return len(self._tokens)
-
-    @staticmethod
-    def label(data: bytes) -> str:
-        """A visible name for a part, as it is on its own."""
-        return labels([data])[0]
 
     def advance(self) -> LearnedMerge | None:
         """Learn one merge; None when there is nothing left to learn."""
@@ -132,7 +132,7 @@ class BpeTraining:
         n = len(self.merges) if n_merges is None else n_merges
         if not 0 <= n <= len(self.merges):
             raise ValueError(f"{len(self.merges)} merges were learned, not {n}.")
-        pairs = [tuple("".join(_SPELLING[b] for b in side) for side in (m.left, m.right)) for m in self.merges[:n]]
+        pairs = [(_spelling(merge.left), _spelling(merge.right)) for merge in self.merges[:n]]
         vocab = {token: i for i, token in enumerate(self._tokens[:N_BYTES])}
         for merge, (left, right) in zip(self.merges, pairs, strict=False):
             vocab[left + right] = merge.id
@@ -140,3 +140,7 @@ class BpeTraining:
         library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         library.decoder = decoders.ByteLevel()
         return Tokenizer(library.to_str())
+
+
+def _spelling(data: bytes) -> str:
+    return "".join(_SPELLING[byte] for byte in data)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from model.training.data import Corpus
 from model.training.storyteller import CORPORA
@@ -22,6 +22,9 @@ ENGLISH = ("stories", "sentences", "children")
 CHINESE = ("chinese_sentences", "chinese_prose", "chinese_poems")
 UNKNOWN_WORD, UNKNOWN_PIECE, END = "[UNK]", "<unk>", "</s>"
 _ASCII = [chr(code) for code in range(0x21, 0x7F)]
+# Chinese, other letters, digits and signs are not mixed, each with the space before it. The library's own
+# splitter by script drops spaces at the beginning of a text.
+_WORDS = r" ?\p{Han}+| ?(?:(?!\p{Han})[\p{L}\p{M}])+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s"
 _BYTE_SCORE = -1000.0  # never better than the characters that spell "<0xE7>", should a text hold these
 
 
@@ -73,7 +76,7 @@ def train_unigram(lines: Sequence[str], vocab_size: int, known: set[str]) -> Tok
     """SentencePiece's Unigram: spaces are written ▁, scripts are not mixed, what is unknown is spelled in bytes."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.UnicodeScripts(), pre_tokenizers.Metaspace(prepend_scheme="never")]
+        [pre_tokenizers.Split(Regex(_WORDS), "isolated"), pre_tokenizers.Metaspace(prepend_scheme="never")]
     )
     trainer = trainers.UnigramTrainer(
         vocab_size=vocab_size - 256,
@@ -87,9 +90,7 @@ def train_unigram(lines: Sequence[str], vocab_size: int, known: set[str]) -> Tok
     vocab = [(piece, round(score, 4)) for piece, score in pieces]
     vocab += [(f"<0x{byte:02X}>", _BYTE_SCORE) for byte in range(256)]
     tokenizer.model = models.Unigram(vocab, unk_id=0, byte_fallback=True)
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.ByteFallback(), decoders.Fuse(), decoders.Replace("▁", " ")]
-    )
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse(), decoders.Replace("▁", " ")])
     tokenizer.post_processor = processors.TemplateProcessing(f"$A {END}", None, [(END, tokenizer.token_to_id(END))])
     return tokenizer
 

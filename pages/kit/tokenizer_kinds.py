@@ -1,5 +1,7 @@
 """Three kinds of tokenizer on the same text: part of the tokenization page."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from model.analysis import tokenizer_kinds as kinds
@@ -49,6 +51,9 @@ def _strip(page: Page, name: str, coder: Tokenizer, reading: Reading) -> None:
         texts = {"label": say.plain("kind_strip", kind=_name(page, name, coder)), "help": "", "hint": ""}
         words = texts | {word: say.plain(word) for word in CHIP_WORDS if word not in texts}
         pieces = coder.pieces(reading.ids)
+        if name == "wordpiece":  # with its own sign for what goes on inside a word
+            names = [" ".join(coder.labels(piece.ids)) for piece in pieces]
+            pieces = [replace(piece, text=own, label=own) for piece, own in zip(pieces, names, strict=True)]
         chips(pieces, None, None, key=f"chips_{name}", words=words, max_height=112)
         if reading.lost:
             what = say.plain("and").join(say.plain(f"lost_{one}", n=reading.n_unknown) for one in reading.lost)
@@ -61,9 +66,7 @@ def _counts(page: Page, coders: dict[str, Tokenizer], read: dict[str, Reading]) 
     say, palette = page.say, page.palette
     passages = {lang: say.plain(f"example_passage_{lang}_text") for lang in ("english", "chinese")}
     compared = {
-        (name, lang): kinds.read(coder, passage)
-        for name, coder in coders.items()
-        for lang, passage in passages.items()
+        (name, lang): kinds.read(coder, passage) for name, coder in coders.items() for lang, passage in passages.items()
     }
     rows = []
     for name, coder in coders.items():
@@ -79,7 +82,7 @@ def _counts(page: Page, coders: dict[str, Tokenizer], read: dict[str, Reading]) 
         show.caption(Kind.MEASURED, say.plain("measured"), say.plain("kinds_caption"))
     with right:
         colours = {"english": palette.query, "chinese": palette.key}
-        labels = [f"{say.plain(f'short_{name}')} · {say.plain(f'short_{lang}')}" for name, lang in compared]
+        labels = [f"{say.plain(f'short_{name}')} {say.plain(f'short_{lang}')}" for name, lang in compared]
         figure = figures.bars(
             labels,
             [one.tokens_per_character or 0 for one in compared.values()],

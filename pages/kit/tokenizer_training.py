@@ -17,6 +17,7 @@ from pages.kit.show import Kind
 MAX_TEXT = 20_000  # characters
 MAX_SECONDS = 20.0  # of learning
 SIZES = (N_BYTES + 8, 288, 320, 384, 512, 768, 1_024, 2_048)
+FIRST_SIZE = 512
 TICK = 0.1  # seconds between two looks
 TICK_SECONDS = 0.05  # of learning in a tick, and in a tick …
 TICK_MERGES = 8  # … no more than this, so that there is something to watch
@@ -72,17 +73,24 @@ def draw(page: Page) -> None:
             size = st.select_slider(
                 say.label("training_size"),
                 SIZES,
-                key=kept("training_size", 512),
+                key=kept("training_size", FIRST_SIZE),
                 format_func=lambda n: f"{n:,}",
                 width=280,
             )
             st.button(say.label("train"), key="train", type="primary", on_click=partial(_begin, given, size))
-        lesson: Lesson | None = st.session_state.get(_KEY)
-        if lesson is None:
-            st.caption(say("training_none"))
-            return
+        if _KEY not in st.session_state:
+            st.session_state[_KEY] = _learned(say.plain("training_passage"), FIRST_SIZE)
+        lesson: Lesson = st.session_state[_KEY]
         auto = lesson.running
         st.fragment(_draw_lesson, run_every=TICK if auto else None)(page, lesson, auto)
+
+
+def _learned(text: str, size: int) -> Lesson:
+    """What the page opens on: a short text, learned at once."""
+    lesson = Lesson(BpeTraining(text, size))
+    while lesson.running:
+        lesson.tick()
+    return lesson
 
 
 def _take(text: str) -> None:
@@ -104,7 +112,7 @@ def _draw_lesson(page: Page, lesson: Lesson, auto: bool) -> None:
         n, wanted = len(training.merges), max(1, training.vocab_size - N_BYTES)
         with st.container(key="training_progress", horizontal=True, vertical_alignment="center"):
             text = say.plain("training_progress", size=training.size, wanted=training.vocab_size)
-            st.progress(1.0 if training.done else min(1.0, (training.size - N_BYTES) / wanted), text=text)
+            st.progress(min(1.0, (training.size - N_BYTES) / wanted), text=text)
             if lesson.running:
                 st.button(say.label("stop"), key="training_stop", on_click=lesson.stop)
             elif not training.done:
@@ -141,7 +149,7 @@ def _draw_state(page: Page, training: BpeTraining, place: int) -> None:
         rows = []
         for number, merge in zip(range(place, 0, -1), reversed(shown), strict=False):
             token = coder.label(merge.id)
-            sides = " + ".join(training.label(side) for side in (merge.left, merge.right))
+            sides = " + ".join(merge.labels)
             rows.append(TokenRow(f"{number}", token, (sides, f"{merge.count:,}")))
         columns = [say.plain(f"learned_{name}") for name in ("number", "token", "parts", "count")]
         if rows:

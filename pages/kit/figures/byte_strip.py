@@ -82,8 +82,8 @@ grid-template-rows:22px 20px 22px;max-width:100%;overflow:auto hidden;scrollbar-
 .atlas-bytes i{{font-style:normal;text-align:center;white-space:pre;overflow:hidden;text-overflow:ellipsis}}
 .atlas-bytes .c{{font-size:15px;unicode-bidi:isolate}}
 .atlas-bytes .b{{font-size:12px;color:{palette.muted};line-height:20px}}
-.atlas-bytes .t{{font-size:12px;line-height:20px;padding:0 3px;margin:0 1px;border-radius:4px;border:1px solid transparent;
-font-variant-numeric:tabular-nums}}
+.atlas-bytes .t{{font-size:12px;line-height:20px;padding:0 3px;margin:0 1px;border-radius:4px;
+border:1px solid transparent;font-variant-numeric:tabular-nums}}
 .atlas-bytes .t0{{background:{one}}}
 .atlas-bytes .t1{{background:{other}}}
 .atlas-bytes .chosen{{border-color:{palette.ink};font-weight:700}}

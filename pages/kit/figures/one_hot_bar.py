@@ -35,7 +35,8 @@ def _css(palette: Palette) -> str:
 font-family:{style.MONO};font-size:12px;color:{palette.muted};overflow:hidden}}
 .atlas-one-hot div{{position:relative;flex:0 0 100%;height:20px;background:{palette.panel};
 border:1px solid {palette.line};border-radius:3px;box-sizing:border-box}}
-.atlas-one-hot i{{position:absolute;left:var(--at);top:-4px;bottom:-1px;width:2px;margin-left:-1px;background:{palette.accent}}}
-.atlas-one-hot b{{position:absolute;top:0;font-weight:600;color:{palette.accent};padding:0 2px;white-space:pre;max-width:60%;
-overflow:hidden;text-overflow:ellipsis}}
+.atlas-one-hot i{{position:absolute;left:var(--at);top:-4px;bottom:-1px;width:2px;margin-left:-1px;
+background:{palette.accent}}}
+.atlas-one-hot b{{position:absolute;top:0;font-weight:600;color:{palette.accent};padding:0 2px;white-space:pre;
+max-width:60%;overflow:hidden;text-overflow:ellipsis}}
 """

@@ -36,8 +36,9 @@ def token_table(
         cells = "".join(f"<td>{_text(cell)}</td>" for cell in row.cells)
         body.append(f"<tr><td>{_text(row.number)}</td><th scope='row'>{_text(row.label)}</th>{cells}</tr>")
     return (
-        f"<style>{_css(palette)}</style><div class='atlas-tokens' tabindex='0' role='region' style='max-height:{height}px'"
-        f" aria-label='{_text(label)}'><table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        f"<style>{_css(palette)}</style><div class='atlas-tokens' tabindex='0' role='region'"
+        f" style='max-height:{height}px' aria-label='{_text(label)}'>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
@@ -50,8 +51,8 @@ def _css(palette: Palette) -> str:
 .atlas-tokens{{overflow:auto;scrollbar-width:thin;color:{palette.ink};font-family:{style.SANS};font-size:14px}}
 .atlas-tokens:focus-visible{{outline:2px solid {palette.accent};outline-offset:2px}}
 .atlas-tokens table{{border-collapse:collapse;width:100%;margin:0}}
-.atlas-tokens th,.atlas-tokens td{{border:0;border-bottom:1px solid {palette.line};padding:4px 12px 4px 0;text-align:left;
-font-weight:400;vertical-align:top}}
+.atlas-tokens th,.atlas-tokens td{{border:0;border-bottom:1px solid {palette.line};padding:4px 12px 4px 0;
+text-align:left;font-weight:400;vertical-align:top}}
 .atlas-tokens thead th{{position:sticky;top:0;background:{palette.paper};color:{palette.muted};font-size:13px}}
 .atlas-tokens tbody th,.atlas-tokens td{{font-family:{style.MONO};font-size:13px;font-variant-numeric:tabular-nums;
 overflow-wrap:anywhere;unicode-bidi:isolate}}
