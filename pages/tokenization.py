@@ -98,9 +98,7 @@ def _put(word: str) -> None:
 def _draw_replay(page: Page) -> None:
     say, tokenizer = page.say, page.lm.tokenizer
     with st.container(key="controls_merges", horizontal=True, vertical_alignment="bottom"):
-        typed = st.text_input(
-            say.label("word"), key=kept("merge_word", TRY[0]), max_chars=MAX_WORD, width=240
-        )
+        typed = st.text_input(say.label("word"), key=kept("merge_word", TRY[0]), max_chars=MAX_WORD, width=240)
         word = typed[:MAX_WORD]  # the browser's own limit can be passed
         try:
             steps = _merges(tokenizer, word)
