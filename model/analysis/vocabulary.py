@@ -64,6 +64,7 @@ class Vocabulary:
             elif data in own or wanted in spelling:
                 bare = own.removeprefix(b" ")
                 begins = own.startswith(data) or bare.startswith(data)
-                ranked.append((1 if data in (own, bare) else 2 if begins and data else 3, token))
+                exact = bool(data) and data in (own, bare)
+                ranked.append((1 if exact else 2 if begins else 3, token))
         ranked.sort()
         return Found(tuple(self.entry(token) for _, token in ranked[:limit]), len(ranked))

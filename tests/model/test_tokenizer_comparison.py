@@ -93,7 +93,10 @@ def test_counts() -> None:
 @pytest.fixture
 def corpora(tmp_path: Path) -> Path:
     """Files with the names of the training corpora and text of our own."""
-    lines = ["The cat sat on the mat. The dog ran.", "小猫坐在垫子上。小狗跑了。"] * 20
+    lines = [
+        "The cat sat on the mat. Two cats catch a cat. The dogs ran to the dog.",
+        "小猫坐在垫子上。小狗在家。",
+    ] * 20
     document = "\n".join(lines)
     for corpus in CORPORA:
         text = "\n<|endoftext|>\n".join([document] * 520)
