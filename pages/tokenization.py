@@ -92,7 +92,6 @@ def draw_merges(page: Page) -> None:
 
 def _put(word: str) -> None:
     st.session_state["merge_word"] = word
-    st.session_state.pop("merge_step", None)
 
 
 def _draw_replay(page: Page) -> None:
@@ -105,10 +104,10 @@ def _draw_replay(page: Page) -> None:
         except ValueError:
             steps = []
         last = len(steps) - 1
-        if last < 1:
-            st.session_state.pop("merge_step", None)
-        else:
-            step = min(st.session_state.get("merge_step", last), last)
+        step = min(st.session_state.get("merge_step", last), last)
+        if st.session_state.get("merges_of") != (tokenizer.vocab_size, word):  # a word opens on its tokens
+            st.session_state["merges_of"], step = (tokenizer.vocab_size, word), last
+        if last > 0:
             st.session_state["merge_step"] = step
             st.button("‹", key="step_back", disabled=step == 0, on_click=partial(_step, -1), help=say("merge_back"))
             st.slider(say.label("merge_step"), 0, last, key="merge_step", width=200)
@@ -116,7 +115,7 @@ def _draw_replay(page: Page) -> None:
     if not steps:
         st.markdown(say("merges_other_kind", kind=tokenizer.kind))
         return
-    shown = steps[: st.session_state.get("merge_step", last) + 1]
+    shown = steps[: step + 1]
     rows = [_row(page, steps, place) for place in range(len(shown))]
     st.html(figures.merge_rows(rows, page.palette, label=say.plain("merges_alt", word=word)))
     ids = tokenizer.encode(word)
@@ -130,7 +129,7 @@ def _draw_replay(page: Page) -> None:
 
 
 def _step(by: int) -> None:
-    st.session_state["merge_step"] = max(0, st.session_state.get("merge_step", 0) + by)
+    st.session_state["merge_step"] += by
 
 
 @st.cache_data(show_spinner=False, max_entries=128, hash_funcs={Tokenizer: id})

@@ -1,6 +1,7 @@
 """Three kinds of tokenizer on the same text: part of the tokenization page."""
 
 from dataclasses import replace
+from functools import reduce
 
 import streamlit as st
 
@@ -56,7 +57,8 @@ def _strip(page: Page, name: str, coder: Tokenizer, reading: Reading) -> None:
             pieces = [replace(piece, text=own, label=own) for piece, own in zip(pieces, names, strict=True)]
         chips(pieces, None, None, key=f"chips_{name}", words=words, max_height=112)
         if reading.lost:
-            what = say.plain("and").join(say.plain(f"lost_{one}", n=reading.n_unknown) for one in reading.lost)
+            names = [say.plain(f"lost_{one}", n=reading.n_unknown) for one in reading.lost]
+            what = reduce(lambda first, further: say.plain("list", first=first, further=further), names)
             st.markdown(say("kind_lost", what=what, back=short(reading.back, MAX_BACK) or "–"))
         else:
             st.caption(say("kind_exact"))

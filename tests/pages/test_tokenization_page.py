@@ -1,7 +1,6 @@
 """The tokenization page: what is drawn is what the tokenizers do."""
 
 import html
-import json
 import re
 
 import pytest
@@ -16,7 +15,7 @@ from pages.kit.prose import Prose
 from pages.kit.tokenizer_training import Lesson
 from tests.cases import TEXTS
 from tests.conftest import REPOSITORY
-from tests.pages.component_io import message
+from tests.pages.component_io import sent
 from tests.pages.reading import AWKWARD, read
 
 TEXT = "Tom has a red ball. 小猫在垫子上。"
@@ -40,13 +39,13 @@ def checked(page: AppTest) -> AppTest:
 
 
 def fragment(page: AppTest, name: str) -> str:
-    bodies = [element.proto.body for element in page.get("html")]
+    bodies = [e.proto.body for e in page.get("html") if "Tokens found in the vocabulary" in e.proto.body]
     (body,) = [one for one in bodies if re.search(rf"class=['\"]{name}['\"]", one)]
     return body
 
 
 def strip(page: AppTest, key: str = "strip") -> list[dict]:
-    return json.loads(message(page, key).json)["header"]["pieces"]
+    return sent(page, key)[0]["pieces"]
 
 
 def merge_parts(page: AppTest) -> list[list[str]]:
@@ -76,7 +75,7 @@ def test_merges_end_in_the_tokenizers_tokens(storyteller: LanguageModel) -> None
         checked(page.text_input(key="merge_word").set_value(word).run())
         shown = word[:48]
         last = merge_parts(page)[-1]
-        assert last == [name for name in tokenizer.labels(tokenizer.encode(shown))]
+        assert last == tokenizer.labels(tokenizer.encode(shown))
         assert len(merge_parts(page)[0]) == len(shown.encode())
 
 
@@ -129,9 +128,9 @@ def test_what_is_lost_is_said() -> None:
 
 def test_vocabulary_rows(storyteller: LanguageModel) -> None:
     page = opened()
-    for query in ("the", "猫", "*", "<b>", "$", "394"):
+    for query in ("the", "猫", "*", "<", "394"):
         checked(page.text_input(key="vocabulary_query").set_value(query).run())
-        bodies = [e.proto.body for e in page.get("html") if "class='atlas-tokens'" in e.proto.body]
+        bodies = [e.proto.body for e in page.get("html") if "Tokens found in the vocabulary" in e.proto.body]
         rows = re.findall(r"<tr><td>(\d+)</td><th scope='row'>(.*?)</th>", bodies[0])
         assert 0 < len(rows) <= 50
         for number, label in rows:
