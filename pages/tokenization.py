@@ -110,8 +110,8 @@ def _draw_replay(page: Page) -> None:
         if last > 0:
             st.session_state["merge_step"] = step
             st.button("‹", key="step_back", disabled=step == 0, on_click=partial(_step, -1), help=say("merge_back"))
-            st.slider(say.label("merge_step"), 0, last, key="merge_step", width=200)
             st.button("›", key="step_on", disabled=step == last, on_click=partial(_step, 1), help=say("merge_on"))
+            st.slider(say.label("merge_step"), 0, last, key="merge_step", width=200)
     if not steps:
         st.markdown(say("merges_other_kind", kind=tokenizer.kind))
         return
@@ -185,7 +185,7 @@ def draw_numbers(page: Page, position: int) -> None:
             for name, one in (("one_hot", of.one_hot), ("embedding", of.embedding))
         ]
         columns = ["", *(say.plain(f"numbers_{name}", n=n) for name in ("one", "bytes", "all", "megabytes"))]
-        with st.container(width=760):
+        with st.container(key="numbers_table", width=760):
             st.html(figures.number_table(columns, rows, palette, description=say.plain("numbers_alt")))
         ratio = numbers.three_digits(of.one_hot / of.embedding)
         text = say.plain("numbers_caption", ratio=ratio, matrix=numbers.short_count(of.matrix))

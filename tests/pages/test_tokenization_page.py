@@ -39,7 +39,7 @@ def checked(page: AppTest) -> AppTest:
 
 
 def fragment(page: AppTest, name: str) -> str:
-    bodies = [e.proto.body for e in page.get("html") if "Tokens found in the vocabulary" in e.proto.body]
+    bodies = [element.proto.body for element in page.get("html")]
     (body,) = [one for one in bodies if re.search(rf"class=['\"]{name}['\"]", one)]
     return body
 
