@@ -63,6 +63,8 @@ def _lost(text: str, back: str, unknown: int) -> tuple[str, ...]:
     """What of `text` is not in `back`; empty where both are the same."""
     if text == back:
         return ()
+    if unknown:  # the sign for it has letters of its own
+        back = back.replace("[UNK]", "")
     lost = []
     if _upper(text) > _upper(back):
         lost.append("case")

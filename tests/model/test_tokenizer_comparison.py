@@ -63,6 +63,7 @@ def test_what_wordpiece_loses_is_named(text: str) -> None:
         ("the  cat", ("spacing",)),
         ("猫猫", ("spacing",)),
         ("the 🐈", ("unknown",)),
+        ("The Café 🐈", ("case", "accents", "unknown")),
     ],
 )
 def test_each_loss(text: str, lost: tuple[str, ...]) -> None:
