@@ -77,14 +77,14 @@ class TransformerConfig:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}.")
         for f in fields(self):
             self._check_type(f.name, str(f.type))
-        for name in ("vocab_size", "d_model", "n_heads", "n_kv_heads", "d_head", "d_ff", "max_positions"):
+        for name in ("vocab_size", "d_model", "n_layers", "n_heads", "n_kv_heads", "d_head", "d_ff", "max_positions"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
         for name, limit in _LIMITS.items():
             if getattr(self, name) > limit:
                 raise ValueError(f"{name} is {getattr(self, name):,}; more than {limit:,} is not a model we can hold.")
-        if self.n_layers < 0 or self.n_encoder_layers < 0:
-            raise ValueError("n_layers and n_encoder_layers must not be negative.")
+        if self.n_encoder_layers < 0:
+            raise ValueError("n_encoder_layers must not be negative.")
         if self.n_heads % self.n_kv_heads:
             raise ValueError(
                 f"n_heads ({self.n_heads}) must be a multiple of n_kv_heads ({self.n_kv_heads}): "

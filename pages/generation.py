@@ -12,8 +12,6 @@ from pages.kit.page import Page, opening
 from pages.kit.show import Kind, Scale
 from pages.kit.writing import Row, Writing
 
-TICK = 0.06  # seconds between two looks at a text being written
-
 
 def draw(page: Page) -> None:
     prompt = tuple(page.run.tokens)
@@ -24,8 +22,8 @@ def draw(page: Page) -> None:
         return
     work = writing.current(page)
     draw_prompt(page, work)
-    auto = work.running
-    st.fragment(draw_work, run_every=TICK if auto else None)(page, work, auto)
+    with work.in_whole_run():
+        st.fragment(draw_work)(page, work)
 
 
 def draw_controls(page: Page, prompt: tuple[int, ...]) -> None:
@@ -77,19 +75,22 @@ def draw_prompt(page: Page, work: Writing) -> None:
         st.button(say.label("back_to_text"), key="back_here", on_click=partial(selection.update, ids=None))
 
 
-def draw_work(page: Page, work: Writing, auto: bool) -> None:
-    """The texts and what belongs to them; runs by itself every `TICK` seconds while they are being written."""
+def draw_work(page: Page, work: Writing) -> None:
+    """The texts and what belongs to them. While they are being written this part runs again and again by itself."""
     with errors.guarded(page.say):
         work.tick()
-        if work.running != auto or selection.current() != page.sel:
-            st.rerun()  # the whole page: all of it shows the run, and it decides whether this part runs by itself
+        if selection.current() != page.sel:
+            st.rerun()  # all of the page shows the run, not only this part
         draw_texts(page, work)
-        if not work.running:
-            left, right = st.columns([2.4, 1], gap="medium")
-            with left:
-                draw_choice(page, work)
-            with right, st.container(border=True, key="aside_try"):
-                draw_try(page, work)
+        if work.running:
+            if not work.whole_run:  # there the texts ask for the first time, as soon as the browser shows them
+                st.rerun(scope="fragment")
+            return
+        left, right = st.columns([2.4, 1], gap="medium")
+        with left:
+            draw_choice(page, work)
+        with right, st.container(border=True, key="aside_try"):
+            draw_try(page, work)
 
 
 def draw_texts(page: Page, work: Writing) -> None:
@@ -104,7 +105,9 @@ def draw_texts(page: Page, work: Writing) -> None:
             with st.container(horizontal=True, gap="small", width="content"):
                 _buttons(page, work)
         cards = [_card(page, work, index) for index in range(len(work.rows))]
-        continuations(cards, work.looked_at(), key="texts", words=words, on_change=partial(_pick, work))
+        continuations(
+            cards, work.looked_at(), ask=work.n_whole_runs, key="texts", words=words, on_change=partial(_pick, work)
+        )
         scale = Scale(say.plain("probability"), "0", "1", page.palette.sequential)
         text = say.plain("texts_caption")
         spent = [token.milliseconds for row in work.rows for token in row.text.written if not token.by_reader]

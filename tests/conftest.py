@@ -51,8 +51,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
-    """Material that is not part of the repository: $ATLAS_SHARED, or the folder `shared` beside it."""
-    folder = Path(os.environ.get("ATLAS_SHARED", REPOSITORY.parent / "shared"))
+    """Material that is not part of the repository: the folder that $ATLAS_SHARED names."""
+    folder = Path(os.environ.get("ATLAS_SHARED", REPOSITORY / "no-such-folder"))
     if not folder.is_dir():
         pytest.skip(f"no folder {folder}: set ATLAS_SHARED to run this test")
     return folder

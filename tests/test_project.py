@@ -25,9 +25,7 @@ def test_every_requirement_is_pinned(path: str) -> None:
 
 
 def test_ci_runs_the_readme_command() -> None:
-    commands = [
-        line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if "&& pytest" in line
-    ]
+    commands = [line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if "&& pytest" in line]
     assert len(commands) == 1
     assert commands[0] in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 

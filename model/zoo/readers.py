@@ -32,7 +32,7 @@ def read_config(folder: Path) -> tuple[TransformerConfig, Family]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         family = family_of(data)
-        return TransformerConfig(**family.config(data)), family
+        return TransformerConfig.from_hf(data), family
     except OSError:
         raise CheckpointError(f"{folder.name} has no config.json that can be read.") from None
     except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:

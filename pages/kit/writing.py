@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import streamlit as st
@@ -45,7 +46,8 @@ class Writing:
     """Continuations of one prompt, one model, one choice of settings.
 
     `target` tokens are written in each row, as far as the context goes; `running` while they are. `picked` is the
-    row and place of the token that the reader chose.
+    row and place of the token that the reader chose. `whole_run`: the whole page is being run, not only the part
+    with the texts; that happened `n_whole_runs` times.
     """
 
     sel: Selection
@@ -54,10 +56,22 @@ class Writing:
     target: int
     running: bool = True
     picked: tuple[int, int] | None = None
+    whole_run: bool = False
+    n_whole_runs: int = 0
     base_rows: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.base_rows = len(self.rows)
+
+    @contextmanager
+    def in_whole_run(self) -> Iterator[None]:
+        """What runs inside is a run of the whole page."""
+        self.whole_run = True
+        self.n_whole_runs += 1
+        try:
+            yield
+        finally:
+            self.whole_run = False
 
     def wants(self, row: Row) -> bool:
         """Whether this row is to go on now."""

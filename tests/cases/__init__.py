@@ -26,9 +26,7 @@ def _lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (_FOLDER / name).read_text(encoding="utf-8").splitlines()]
 
 
-TEXTS: list[tuple[str, str]] = [
-    (row["name"], row["text"] * row.get("times", 1)) for row in _lines("texts.jsonl")
-]
+TEXTS: list[tuple[str, str]] = [(row["name"], row["text"] * row.get("times", 1)) for row in _lines("texts.jsonl")]
 
 SAMPLING: list[SamplingCase] = [
     SamplingCase(row["why"], tuple(row["probs"]), row["settings"], tuple(row["kept"]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.analysis.continuations import Continuation
+from model.analysis.continuations import Continuation, least_probable, parting
 from model.sampling import SamplingSettings
 
 SETTINGS = SamplingSettings(temperature=0.9, top_p=0.9, repetition_penalty=1.1, seed=5)
@@ -74,3 +74,23 @@ def test_it_ends_with_the_text_and_with_the_context(storyteller):
 def test_a_prompt_that_is_no_prompt(storyteller):
     with pytest.raises(ValueError, match="between 0 and 8191"):
         Continuation(storyteller, [8192], SETTINGS)
+
+
+def test_where_two_texts_part_and_what_was_boldest(storyteller):
+    prompt = storyteller.tokenizer.encode("The cat")
+    texts = [Continuation(storyteller, prompt, SamplingSettings(seed=seed)) for seed in (1, 2, 1)]
+    for text, count in zip(texts, (8, 8, 5), strict=True):
+        write(text, count)
+    one, other, start = texts
+    pairs = list(zip(one.ids[len(prompt) :], other.ids[len(prompt) :], strict=True))
+    assert parting(one, other) == [a != b for a, b in pairs].index(True)
+    assert parting(one, start) is None
+    given = [[token.model_probability for token in text.written] for text in texts]
+    row, place = least_probable(texts)
+    assert given[row][place] == min(min(row) for row in given)
+    assert one.mean_probability == pytest.approx(sum(given[0]) / 8)
+    fresh = Continuation(storyteller, prompt, SETTINGS)
+    assert fresh.mean_probability is None
+    assert least_probable([fresh]) is None
+    by_hand = one.branched(2, next(a.id for a in one.written[2].alternatives if a.id != one.written[2].id))
+    assert by_hand.mean_probability == pytest.approx(sum(given[0][:2]) / 2)

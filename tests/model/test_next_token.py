@@ -8,7 +8,7 @@ import torch
 
 from model.analysis import attention_steps, guesses, interest, mask_effect, mixing
 from model.analysis.attention_rows import written_by_head
-from model.analysis.next_token import choice, costs, readout, surest_and_most_open
+from model.analysis.next_token import choice, costs, readout, surest_and_most_open, what_if
 from model.sampling import SamplingSettings
 from model.trace import Trace
 from tests.model.tiny import some_ids, tiny
@@ -135,3 +135,23 @@ def test_what_pages_compute_from_a_run_needs_no_float64_on_its_device(storytelle
     for result in [steps, *results]:
         parts = vars(result).values() if is_dataclass(result) else [result]
         assert not any(isinstance(part, OnAnotherDevice) for part in parts), result
+
+
+def test_what_if_tries_one_setting_at_a_time(storyteller):
+    run = storyteller.trace("The little cat sat on the")
+    tried = what_if(run, 4, (0.5, 2.0), (0.6,))
+    logits = run.logits[4].double()
+    assert tried.first == int(logits.argmax())
+    for temperature in (0.5, 2.0):
+        expected = (logits / temperature).softmax(0)
+        assert tried.probability[temperature] == pytest.approx(float(expected.max()), rel=1e-6)
+        assert tried.entropy[temperature] == pytest.approx(float(-(expected * expected.log2()).sum()), rel=1e-6)
+    mass = logits.softmax(0).sort(descending=True).values.cumsum(0)
+    assert tried.nucleus == {0.6: int((mass < 0.6).sum()) + 1}
+
+
+def test_the_most_penalised_token_is_one_of_the_text(storyteller):
+    run = storyteller.trace("The cat saw the cat and the")
+    assert choice(run, 5, SamplingSettings()).most_penalised is None
+    found = choice(run, 5, SamplingSettings(repetition_penalty=1.5)).most_penalised
+    assert found == max(run.tokens[:6], key=lambda token: float(run.logits[5, token]))

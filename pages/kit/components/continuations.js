@@ -28,6 +28,10 @@ class Continuations {
     while (this.shown.length > header.rows.length) this.shown.pop().card.remove();
     header.rows.forEach((row, index) => this.draw(row, index));
     this.mark();
+    if (header.ask !== this.asked && header.rows.some((row) => row.writing)) {
+      this.asked = header.ask;
+      this.picks.send({ query: null, key: null }); // a pick of nothing: Python only runs this part again
+    }
   }
 
   draw(row, index) {

@@ -50,6 +50,7 @@ def continuations(
     picked: tuple[int, int] | None,
     *,
     key: str,
+    ask: int = 0,
     words: Mapping[str, str],
     on_change: Callable[[int, int], None] | None = None,
 ) -> None:
@@ -61,7 +62,7 @@ def continuations(
     Raises:
         ValueError: if a probability is not between 0 and 1, `picked` does not exist, or a word is missing.
     """
-    header = encode(rows, picked, words=words)
+    header = encode(rows, picked, words=words, ask=ask)
 
     def changed(pick: Picked) -> None:
         if on_change and pick.key is not None and pick.query is not None and pick.query < len(rows[pick.key].chips):
@@ -71,7 +72,9 @@ def continuations(
     mount(_component, key, header, (), (most, len(rows)), changed)
 
 
-def encode(rows: Sequence[Row], picked: tuple[int, int] | None, *, words: Mapping[str, str]) -> dict[str, Any]:
+def encode(
+    rows: Sequence[Row], picked: tuple[int, int] | None, *, words: Mapping[str, str], ask: int = 0
+) -> dict[str, Any]:
     """What `continuations` sends.
 
     Raises: as `continuations`.
@@ -88,6 +91,7 @@ def encode(rows: Sequence[Row], picked: tuple[int, int] | None, *, words: Mappin
             for row in rows
         ],
         "row": None if picked is None else picked[0],
+        "ask": int(ask),
         "place": None if picked is None else picked[1],
         "words": wording(words, WORDS),
     }
