@@ -56,7 +56,7 @@ text-align:left;font-weight:400;vertical-align:top}}
 .atlas-tokens thead th{{position:sticky;top:0;background:{palette.paper};color:{palette.muted};font-size:13px}}
 .atlas-tokens tbody th,.atlas-tokens td{{font-family:{style.MONO};font-size:13px;font-variant-numeric:tabular-nums;
 overflow-wrap:anywhere;unicode-bidi:isolate}}
-.atlas-tokens tbody th{{font-weight:600;white-space:pre-wrap}}
-.atlas-tokens td:first-child{{color:{palette.muted}}}
+.atlas-tokens tbody th{{font-weight:600;white-space:pre-wrap;overflow-wrap:break-word}}
+.atlas-tokens td:first-child{{color:{palette.muted};white-space:nowrap}}
 .atlas-tokens tbody tr:last-child>*{{border-bottom:0}}
 """
