@@ -35,12 +35,13 @@ def draw_controls(page: Page, prompt: tuple[int, ...]) -> None:
         if most > 1:
             length = min(sel.length, most)
             with st.container(width=controls.WIDTH, gap=None):
+                controls.label(page, "length", f"{length}")
                 st.slider(
-                    controls.value_label(page, "length", f"{length}"),
+                    say.label("length"),
                     1,
                     most,
                     key=selection.widget("length", length),
-                    help=say("help_length"),
+                    label_visibility="collapsed",
                 )
         st.segmented_control(
             say.label("samples"),

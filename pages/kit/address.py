@@ -87,7 +87,7 @@ def _ids(text: str) -> tuple[int, ...] | None:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys((*_PLACES, "top_k", "seed", "length", "samples"), _whole),
+    **dict.fromkeys((*_PLACES, "top_k", "seed", "length", "samples", "number", "depth"), _whole),
     **dict.fromkeys(("temperature", "top_p", "min_p", "penalty", "threshold"), _number),
     **dict.fromkeys(("without_first", "scaling"), _flag),
     "ids": _ids,

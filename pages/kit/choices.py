@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 
 from model.analysis.attention_steps import MASK_KINDS
+from model.analysis.depth import DEPTHS, PLACEMENTS
+from model.analysis.norm_steps import HALVES, NORMS
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG
 from pages.kit import limits, loading, mixture, notices
@@ -24,7 +26,8 @@ class Selection:
     them; `length` tokens are written, once greedily and `samples` times drawn. The rest is how attention is drawn:
     `scale` of the colours, `without_first` leaves the first token out, weights below `threshold` are not drawn, `mix`
     names the heads that are averaged (see `mixture`). `mask` is one of `MASK_KINDS` that the whole model runs with,
-    None its own; without `scaling` scores are not divided by √d.
+    None its own; without `scaling` scores are not divided by √d. `half` says which of a layer's two norms is looked
+    at, `number` which number of its vector; `norm`, `placement` and `depth` choose the untrained stacks to measure.
     """
 
     model: str = DEFAULT_MODEL
@@ -49,6 +52,11 @@ class Selection:
     mix: str = mixture.LAYER
     mask: str | None = None
     scaling: bool = True
+    half: str | None = None
+    number: int | None = None
+    norm: str = NORMS[0]
+    placement: str = PLACEMENTS[0]
+    depth: int = 24
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -76,6 +84,13 @@ RANGES: dict[str, tuple[float, float]] = {
     "threshold": (0.0, 1.0),
 }
 SCALES = ("linear", "log")
+# What a word in the address may be; None, where it is the default, always.
+OPTIONS: dict[str, tuple[object, ...]] = {
+    "half": HALVES,
+    "norm": NORMS,
+    "placement": PLACEMENTS,
+    "depth": DEPTHS,
+}
 
 
 def repaired(selection: Selection) -> Selection:
@@ -106,6 +121,14 @@ def repaired(selection: Selection) -> Selection:
     if selection.mask is not None and selection.mask not in MASK_KINDS:
         notices.add("unreadable", name="mask")
         selection = replace(selection, mask=None)
+    for name, options in OPTIONS.items():
+        if getattr(selection, name) not in (*options, getattr(Selection, name)):
+            notices.add("unreadable", name=name)
+            selection = replace(selection, **{name: getattr(Selection, name)})
+    if selection.number is not None and not 0 <= selection.number < lm.config.d_model:
+        fitting = min(max(selection.number, 0), lm.config.d_model - 1)
+        notices.add("clamped_number", name="number", asked=selection.number, used=fitting)
+        selection = replace(selection, number=fitting)
     mix = mixture.repaired(selection.mix, lm.config.n_layers, lm.config.n_heads)
     if mix != selection.mix:
         notices.add("unknown_heads", n_layers=lm.config.n_layers, n_heads=lm.config.n_heads)

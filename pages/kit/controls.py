@@ -63,8 +63,8 @@ def sampling_controls(page: Page, reasons: Mapping[str, str] | None = None) -> N
     control. Without it only what holds for every text is said.
     """
     sel, say = page.sel, page.say
-    certain = dict.fromkeys(("top_k", "top_p", "min_p", "seed"), "greedy") if sel.temperature == 0 else {}
-    idle = _Idle(page, certain if reasons is None else reasons, keep_room=reasons is not None)
+    greedy = dict.fromkeys(("top_k", "top_p", "min_p", "seed"), "greedy") if sel.temperature == 0 else {}
+    idle = _Idle(page, {**(reasons or {}), **greedy}, keep_room=reasons is not None)
     with st.container(key="controls_sampling", horizontal=True, vertical_alignment="top"):
         _slider(page, "temperature", 0.05, 2.0, idle)
         _slider(page, "top_p", 0.01, 1.0, idle, off=1.0)
@@ -74,23 +74,23 @@ def sampling_controls(page: Page, reasons: Mapping[str, str] | None = None) -> N
         with st.container(width=212, gap=None):
             with st.container(key="seed_and_draw", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
                 low, high = map(int, RANGES["seed"])
-                greedy = idle.greedy("seed")
+                drawn = not idle.greedy("seed")
                 key = selection.widget("seed", sel.seed)
                 st.number_input(
-                    say.label("seed"), low, high, key=key, width=104, disabled=greedy, help=say("help_seed")
+                    say.label("seed"), low, high, key=key, width=104, disabled=not drawn, help=say("help_seed")
                 )
                 st.button(
                     say.label("draw_again"),
                     key="draw_again",
-                    disabled=greedy,
+                    disabled=not drawn,
                     on_click=lambda: selection.update(seed=(sel.seed + 1) % (high + 1)),
                 )
             idle.draw("seed")
 
 
-def value_label(page: Page, name: str, value: str) -> str:
-    """The label of a control with its value."""
-    return page.say.label("control_value", name=page.say.plain(name), value=value)
+def label(page: Page, name: str, value: str) -> None:
+    """The visible label of a slider, with its value. The slider's own, for screen readers, is the name alone."""
+    st.markdown(page.say.label("control_value", name=page.say.plain(name), value=value), help=page.say(f"help_{name}"))
 
 
 def _slider(
@@ -106,15 +106,16 @@ def _slider(
 ) -> None:
     value = float(getattr(page.sel, name))
     with st.container(width=width, gap=None):
+        label(page, name, page.say.plain("off") if value == off else f"{value:.2f}")
         st.slider(
-            value_label(page, name, page.say.plain("off") if value == off else f"{value:.2f}"),
+            page.say.label(name),
             min(low, value),  # a link may ask for more than the slider offers
             max(high, value),
             key=selection.widget(name, value),
             step=step,
             format="%.2f",
             disabled=idle.greedy(name),
-            help=page.say(f"help_{name}"),
+            label_visibility="collapsed",
         )
         idle.draw(name)
 
@@ -122,12 +123,13 @@ def _slider(
 def _options(page: Page, name: str, options: tuple[int, ...], idle: _Idle, *, off: int) -> None:
     value = getattr(page.sel, name)
     with st.container(width=WIDTH, gap=None):
+        label(page, name, page.say.plain("off") if value == off else f"{value:,}")
         st.select_slider(
-            value_label(page, name, page.say.plain("off") if value == off else f"{value:,}"),
+            page.say.label(name),
             sorted({*options, value}),
             key=selection.widget(name, value),
             format_func=lambda n: page.say.label("off") if n == off else f"{n:,}",
             disabled=idle.greedy(name),
-            help=page.say(f"help_{name}"),
+            label_visibility="collapsed",
         )
         idle.draw(name)

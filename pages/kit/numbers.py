@@ -48,6 +48,13 @@ def signed(value: float, decimals: int = 2) -> str:
     return f"−{printed[1:]}" if printed.startswith("-") and printed.strip("-0.,") else printed.removeprefix("-")
 
 
+def signed_digits(value: float) -> str:
+    """`three_digits` with a real minus: −0.0421, 57.3; from 100,000 on as a power of ten."""
+    size = abs(value)
+    printed = power_of_ten(size) if 1e5 <= size < math.inf else three_digits(size)
+    return f"−{printed}" if value < 0 else printed
+
+
 def power_of_ten(value: float) -> str:
     """Two digits and a power of ten, for differences: 1.9·10⁻⁶; 0 for none at all."""
     if value == 0 or not math.isfinite(value):

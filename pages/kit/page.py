@@ -47,8 +47,8 @@ def opening(name: str) -> Page:
     with st.container(key="opening", gap="small"):
         st.title(say("title", **facts), anchor=False)
         st.markdown(say("lead", **facts))
-        for sentence in _remarks(sel, lm, say):
-            st.html(f'<p class="atlas-remark" role="status">{sentence}</p>')
+        if sentences := _remarks(sel, lm, say):
+            st.html(f'<p class="atlas-remark" role="status">{"<br>".join(sentences)}</p>')
     return Page(name, sel, lm, run, say, palette.current())
 
 

@@ -38,7 +38,7 @@ def _millions(name: str) -> str:
 def _text(sel: selection.Selection, say: Prose) -> None:
     # A generated text is shown too: who changes it goes on from there, and the button below leads back.
     shown = sel.text if sel.ids is None else loading.model(sel.model).tokenizer.decode(sel.ids)
-    st.text_area(say.label("text"), key=selection.widget("text", shown), height=96)
+    st.text_area(say.label("text"), key=selection.widget("text", shown), height=112)
     with st.container(key="below_text", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(f'<p class="atlas-count">{_count(sel, say)}</p>')
         st.segmented_control(

@@ -29,6 +29,15 @@ def test_probability(value: float, printed: str) -> None:
     assert numbers.probability(value) == printed
 
 
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [(-0.04213, "−0.0421"), (57.31, "57.3"), (0.0, "0"), (-3.5e5, "−3.5·10⁵"), (9.01e10, "9.0·10¹⁰"),
+     (99_999, "99,999"), (math.inf, "inf")],
+)  # fmt: skip
+def test_signed_digits(value: float, printed: str) -> None:
+    assert numbers.signed_digits(value) == printed
+
+
 def test_units() -> None:
     assert numbers.milliseconds(0.01234) == "12.3"
     assert numbers.megabytes(26_096_640) == "26.1"

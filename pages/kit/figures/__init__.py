@@ -6,6 +6,7 @@ in: titles come translated from the caller. Token text goes in as it is; escapin
     heads_overview   all layers × heads as tiles of one heatmap; a click picks a head
     byte_strip       characters, bytes and tokens below each other (HTML)
     bars             horizontal bars: next tokens, where a token looks
+    stacked_bars     parts of a whole, one bar a row
     lines            curves with names at their ends
     one_hot_bar      a one-hot vector to scale (HTML)
     value_strip      vectors as rows of cells
@@ -41,6 +42,7 @@ from pages.kit.figures.one_hot_bar import one_hot_bar
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
 from pages.kit.figures.scaling import variance_of_dots, with_and_without
 from pages.kit.figures.shares import Share, share_table
+from pages.kit.figures.stacked_bars import stacked_bars
 from pages.kit.figures.tiles import Tiles, tile_patterns
 from pages.kit.figures.token_costs import token_costs
 from pages.kit.figures.token_table import TokenRow, token_table
@@ -78,6 +80,7 @@ __all__ = [
     "one_hot_bar",
     "pass_diagram",
     "share_table",
+    "stacked_bars",
     "symmetric_limit",
     "tile_patterns",
     "token_costs",

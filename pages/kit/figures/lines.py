@@ -114,6 +114,10 @@ def lines(
         step = max(1, math.ceil((span[1] - span[0]) / 5))
         powers = range(math.ceil(span[0]), math.floor(span[1]) + 1, step)
         fig.update_yaxes(tickmode="array", tickvals=[10.0**p for p in powers], ticktext=[_power(p) for p in powers])
+        if len(powers) < 2:  # too few to read a value by
+            between = [m * 10.0**p for p in range(math.floor(span[0]), math.ceil(span[1])) for m in (1, 2, 5)]
+            shown = [value for value in between if span[0] <= math.log10(value) <= span[1]]
+            fig.update_yaxes(tickvals=shown, ticktext=[f"{value:,.6g}" for value in shown])
     if y_title:
         # Above the axis and upright: easier to read than turned on its side, and it costs no width.
         fig.add_annotation(
