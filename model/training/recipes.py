@@ -1,4 +1,4 @@
-"""The command line of training: python -m model train storyteller | evaluate."""
+"""The command line of training: python -m model train storyteller | tokenizers | evaluate."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from model.training.evaluate import Score
 from model.training.loop import Run, Settings
 from model.training.schedule import Schedule
 from model.training.storyteller import CORPORA, PROMPTS, STORYTELLER, evaluate, held_out, mix, separator_of
+from model.training.tokenizer_kinds import train_tokenizers
 from model.transformer import Transformer
 from model.zoo.catalog import CATALOG
 from model.zoo.readers import load_checkpoint, save_checkpoint
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m model train", description="Train the bundled model anew.")
-    commands = parser.add_subparsers(required=True, metavar="storyteller | evaluate")
+    commands = parser.add_subparsers(required=True, metavar="storyteller | tokenizers | evaluate")
 
     train = commands.add_parser(
         "storyteller",
@@ -86,6 +87,14 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--compile", action="store_true", help="torch.compile")
     train.set_defaults(run=_train)
 
+    kinds = commands.add_parser("tokenizers", help="the WordPiece and Unigram tokenizers that are compared")
+    kinds.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
+    kinds.add_argument("--out", type=Path, required=True, help="folder for wordpiece/ and unigram/")
+    kinds.add_argument(
+        "--vocab-size", type=int, default=STORYTELLER.vocab_size, help=f"default: {STORYTELLER.vocab_size}"
+    )
+    kinds.set_defaults(run=_train_tokenizers)
+
     measure = commands.add_parser("evaluate", help="bits per character on held-out text")
     measure.add_argument("--model", default="storyteller", help="an id that `list` shows, or a checkpoint folder")
     measure.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
@@ -93,6 +102,12 @@ def _parser() -> argparse.ArgumentParser:
     measure.add_argument("--json", action="store_true", help="machine-readable")
     measure.set_defaults(run=_evaluate)
     return parser
+
+
+def _train_tokenizers(args: argparse.Namespace) -> int:
+    for kind, size in train_tokenizers(args.corpora, args.out, args.vocab_size).items():
+        print(f"{kind}: {size:,} tokens")
+    return 0
 
 
 def _evaluate(args: argparse.Namespace) -> int:

@@ -4,14 +4,18 @@ Every function takes the palette to draw in. Nothing here imports streamlit or t
 in: titles come translated from the caller. Token text goes in as it is; escaping is the kit's own business.
 
     heads_overview   all layers × heads as tiles of one heatmap; a click picks a head
+    byte_strip       characters, bytes and tokens below each other (HTML)
     bars             horizontal bars: next tokens, where a token looks
     stacked_bars     parts of a whole, one bar a row
     lines            curves with names at their ends
+    one_hot_bar      a one-hot vector to scale (HTML)
     value_strip      vectors as rows of cells
     draw_bar         the cumulative bar with the random draw on it
     token_costs      surprise per token along the text
     cost_changes     the same in two runs, side by side
     scaling          why √d: variance, entropy, gradient
+    merge_rows       byte-pair merges, one a row (HTML)
+    token_table      tokens with id and bytes (HTML)
     ledger_table     the sampling ledger (HTML)
     pass_diagram     the whole forward pass (HTML)
     arithmetic       one cell's way through a calculation (HTML)
@@ -25,26 +29,33 @@ in: titles come translated from the caller. Token text goes in as it is; escapin
 
 from pages.kit.figures.arithmetic import Step, Term, arithmetic
 from pages.kit.figures.bars import bars
+from pages.kit.figures.byte_strip import ByteGroup, Cell, byte_strip
 from pages.kit.figures.cost_changes import cost_changes, cost_legend
 from pages.kit.figures.draw_bar import draw_bar
 from pages.kit.figures.facts import fact_list
 from pages.kit.figures.heads_overview import heads_overview
 from pages.kit.figures.ledger_table import LedgerRow, ledger_table
 from pages.kit.figures.lines import Mark, Series, lines
+from pages.kit.figures.merge_rows import MergeRow, merge_rows
 from pages.kit.figures.number_table import number_table
+from pages.kit.figures.one_hot_bar import one_hot_bar
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
 from pages.kit.figures.scaling import variance_of_dots, with_and_without
 from pages.kit.figures.shares import Share, share_table
 from pages.kit.figures.stacked_bars import stacked_bars
 from pages.kit.figures.tiles import Tiles, tile_patterns
 from pages.kit.figures.token_costs import token_costs
+from pages.kit.figures.token_table import TokenRow, token_table
 from pages.kit.figures.value_strip import Strip, symmetric_limit, value_strip
 
 __all__ = [
     "Block",
     "Branch",
+    "ByteGroup",
+    "Cell",
     "LedgerRow",
     "Mark",
+    "MergeRow",
     "Part",
     "Series",
     "Share",
@@ -53,8 +64,10 @@ __all__ = [
     "Strip",
     "Term",
     "Tiles",
+    "TokenRow",
     "arithmetic",
     "bars",
+    "byte_strip",
     "cost_changes",
     "cost_legend",
     "draw_bar",
@@ -62,13 +75,16 @@ __all__ = [
     "heads_overview",
     "ledger_table",
     "lines",
+    "merge_rows",
     "number_table",
+    "one_hot_bar",
     "pass_diagram",
     "share_table",
     "stacked_bars",
     "symmetric_limit",
     "tile_patterns",
     "token_costs",
+    "token_table",
     "value_strip",
     "variance_of_dots",
     "with_and_without",

@@ -1,0 +1,44 @@
+"""One-hot vectors against embeddings: sizes, and that looking a row up is a product with a one-hot vector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """A token's embedding `row` (d_model,), and the largest `difference` from its one-hot vector times the matrix.
+
+    Sizes count numbers: `one_hot` (the vocabulary) and `embedding` (d_model) of a token, `matrix` of all rows.
+    `number_bytes`: bytes of one number as the model keeps it.
+    """
+
+    token: int
+    row: Tensor
+    difference: float
+    one_hot: int
+    embedding: int
+    matrix: int
+    number_bytes: int
+
+
+def look_up(transformer: Transformer, token: int) -> LookUp:
+    """The look-up of a token.
+
+    Raises:
+        ValueError: if the model has no such token.
+    """
+    weight = transformer.embed.weight.detach()
+    size, width = weight.shape
+    if not 0 <= token < size:
+        raise ValueError(f"There is no token {token}: the model has {size}.")
+    one_hot = torch.zeros(size, dtype=weight.dtype, device=weight.device)
+    one_hot[token] = 1
+    row = weight[token]
+    difference = float((one_hot @ weight - row).abs().max())
+    return LookUp(token, row.float().cpu(), difference, size, width, size * width, weight.element_size())

@@ -1,0 +1,62 @@
+"""Tokens as a table: id, token, bytes, as an HTML fragment that scrolls in its frame."""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pages.kit.figures import style
+from pages.kit.palette import Palette
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """One row: a number in front, the token as people read it, further cells as they are printed."""
+
+    number: str
+    label: str
+    cells: tuple[str, ...]
+
+
+def token_table(
+    rows: Sequence[TokenRow], palette: Palette, *, columns: Sequence[str], label: str, height: int = 330
+) -> str:
+    """The table; all text is escaped.
+
+    columns: titles of number, token and further cells. label: what a screen reader says. height: pixels beyond which
+    it scrolls.
+
+    Raises:
+        ValueError: if a row has not one cell per column.
+    """
+    head = "".join(f"<th scope='col'>{_text(title)}</th>" for title in columns)
+    body = []
+    for row in rows:
+        if len(row.cells) + 2 != len(columns):
+            raise ValueError(f"{row.label!r} has {len(row.cells) + 2} cells for {len(columns)} columns")
+        cells = "".join(f"<td>{_text(cell)}</td>" for cell in row.cells)
+        body.append(f"<tr><td>{_text(row.number)}</td><th scope='row'>{_text(row.label)}</th>{cells}</tr>")
+    return (
+        f"<style>{_css(palette)}</style><div class='atlas-tokens' tabindex='0' role='region'"
+        f" style='max-height:{height}px' aria-label='{_text(label)}'>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _text(text: str) -> str:
+    return html.escape(style.visible(text), quote=True)
+
+
+def _css(palette: Palette) -> str:
+    return f"""
+.atlas-tokens{{overflow:auto;scrollbar-width:thin;color:{palette.ink};font-family:{style.SANS};font-size:14px}}
+.atlas-tokens:focus-visible{{outline:2px solid {palette.accent};outline-offset:2px}}
+.atlas-tokens table{{border-collapse:collapse;width:100%;margin:0}}
+.atlas-tokens th,.atlas-tokens td{{border:0;border-bottom:1px solid {palette.line};padding:4px 12px 4px 0;
+text-align:left;font-weight:400;vertical-align:top}}
+.atlas-tokens thead th{{position:sticky;top:0;background:{palette.paper};color:{palette.muted};font-size:13px}}
+.atlas-tokens tbody th,.atlas-tokens td{{font-family:{style.MONO};font-size:13px;font-variant-numeric:tabular-nums;
+overflow-wrap:anywhere;unicode-bidi:isolate}}
+.atlas-tokens tbody th{{font-weight:600;white-space:pre-wrap;overflow-wrap:break-word}}
+.atlas-tokens td:first-child{{color:{palette.muted};white-space:nowrap}}
+.atlas-tokens tbody tr:last-child>*{{border-bottom:0}}
+"""
