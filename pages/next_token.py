@@ -1,6 +1,5 @@
 """How does a vector become a word?"""
 
-import math
 from functools import partial
 
 import streamlit as st
@@ -8,26 +7,21 @@ import streamlit as st
 from model.analysis.next_token import (
     Candidate,
     Choice,
-    Costs,
     Openness,
-    Readout,
     WhatIf,
     choice,
-    costs,
-    readout,
     surest_and_most_open,
     what_if,
 )
 from model.trace import Trace
-from pages.kit import controls, figures, limits, numbers, selection, show, tokens
-from pages.kit.figures import LedgerRow, Step, Strip, Term
+from pages.kit import controls, figures, limits, next_token_closer, numbers, selection, show, tokens
+from pages.kit.figures import LedgerRow
 from pages.kit.page import Page, opening
 from pages.kit.show import Kind
 
 N_BAR = 12  # segments with a name
 MIN_ROWS, MAX_ROWS = 10, 14
 N_CUT = 4  # rows that show where the filters cut
-N_TERMS = 5
 TRY_TOP_P = 0.9
 COLD, HOT = 0.5, 2.0
 
@@ -42,10 +36,10 @@ def draw(page: Page) -> None:
     draw_ledger(page, chosen)
     left, right = st.columns([2.4, 1], gap="medium")
     with left:
-        draw_readout(page, chosen)
+        next_token_closer.draw_readout(page, chosen)
     with right, st.container(border=True, key="aside_try"):
         draw_try(page, chosen)
-    draw_costs(page)
+    next_token_closer.draw_costs(page)
 
 
 def draw_bar(page: Page, chosen: Choice) -> None:
@@ -127,7 +121,7 @@ def _row(page: Page, of: Candidate, columns: list[str], drawn: bool, follower: i
         "rank": f"{of.rank + 1:,}",
         "logit": numbers.signed(of.logit),
         "penalised": numbers.signed(of.penalised),
-        "scaled": numbers.signed(of.scaled),
+        "scaled": "–" if page.sel.temperature == 0 else numbers.signed(of.scaled),
         "probability": numbers.probability(of.probability),
         "cumulative": f"{of.cumulative:.3f}",
     }
@@ -159,67 +153,6 @@ def _ledger_notes(page: Page, chosen: Choice, shown: int) -> list[str]:
     return notes
 
 
-def draw_readout(page: Page, chosen: Choice) -> None:
-    """Final norm and dot product: one logit's own arithmetic."""
-    say, config, palette = page.say, page.lm.config, page.palette
-    token = chosen.draw.id
-    label = _label(page, token)
-    of = readout(page.run, page.lm.transformer, chosen.position, token)
-    parts = [
-        (say.plain("strip_stream"), of.stream.numpy(), None),
-        (say.plain("strip_normed"), of.normed.numpy(), palette.query),
-        (say.plain("strip_weights", token=label), of.weights.numpy(), palette.key),
-        (say.plain("strip_products"), of.products.numpy(), palette.accent),
-    ]
-    strips = [Strip(name, values, colour, figures.symmetric_limit(values)) for name, values, colour in parts]
-    figure = figures.value_strip(strips, palette, index_word=say.plain("number"), row=18)
-    sizes = {"d_model": config.d_model, "vocab_size": f"{config.vocab_size:,}"}
-    with st.container(key="section_readout", gap="xsmall"):
-        st.subheader(say("readout_title", token=label), anchor=False)
-        st.markdown(say("readout", **sizes))
-        with st.container(gap=None):
-            st.caption(say("readout_shape", d_model=config.d_model, vocab_size=config.vocab_size))
-            show.figure(
-                figure,
-                "readout",
-                alt=say.plain("readout_alt", token=label),
-                caption=show.caption_html(
-                    Kind.MEASURED, say.plain("measured"), say.plain("readout_caption"), palette=palette
-                ),
-            )
-
-        st.html(
-            figures.arithmetic([Term(f"“{label}”")], _readout_steps(page, of), palette, note=_readout_note(page, of))
-        )
-
-
-def _readout_steps(page: Page, of: Readout) -> list[Step]:
-    say = page.say
-    before, after = of.lengths
-    lengths = f"{numbers.three_digits(before)} → {numbers.three_digits(after)}"
-    terms: list[Term] = []
-    for _, x, w in of.largest(N_TERMS):
-        factors = [Term(_in_brackets(x), "query"), Term("·"), Term(_in_brackets(w), "key")]
-        terms += [*([Term(" + ")] if terms else []), *factors]
-    rest = of.rest(N_TERMS)
-    terms.append(Term(f" {'−' if rest < 0 else '+'} {numbers.signed(abs(rest))}"))
-    terms.append(Term(f" ({say.plain('readout_rest', n=len(of.products) - N_TERMS)})", "muted"))
-    return [
-        Step(say.plain("readout_norm_step"), [Term(lengths)]),
-        Step(say.plain("readout_dot_step", n=len(of.products)), terms),
-        Step(say.plain("readout_logit_step"), [Term("= "), Term(numbers.signed(of.logit), "result")]),
-    ]
-
-
-def _readout_note(page: Page, of: Readout) -> str:
-    return page.say.plain("readout_note", n=len(of.products), difference=numbers.power_of_ten(of.difference))
-
-
-def _in_brackets(value: float) -> str:
-    printed = numbers.signed(value)
-    return f"({printed})" if printed.startswith("−") else printed
-
-
 def draw_try(page: Page, chosen: Choice) -> None:
     """What to turn next, with what it does here, measured in this run."""
     say, run, position = page.say, page.run, chosen.position
@@ -248,65 +181,6 @@ def draw_try(page: Page, chosen: Choice) -> None:
             st.button(say.label("go_to", token=there), key=f"go_{key}", on_click=go)
     if not chosen.ledger.settings.greedy:
         st.markdown(say("try_again"))
-
-
-def draw_costs(page: Page) -> None:
-    """What each token of the text cost, and the perplexity of the whole."""
-    say, run = page.say, page.run
-    spent = _costs(run)
-    with st.container(key="section_costs", gap="xsmall"):
-        st.subheader(say("cost_title"), anchor=False)
-        if spent.mean is None or spent.perplexity is None:
-            st.markdown(say("cost_one_token"))
-            return
-        left, right = st.columns([1.6, 1], gap="large")
-        with right:
-            _say_costs(page, spent, spent.mean, spent.perplexity)
-        figure = figures.token_costs(
-            run.labels,
-            [math.nan, *spent.bits.tolist()],
-            page.palette,
-            highlight=page.sel.query,
-            y_title=say.plain("cost_axis"),
-            mean=spent.mean,
-            mean_text=say.plain("cost_mean_mark", mean=f"{spent.mean:.2f}"),
-            unknown_text=say.plain("cost_first"),
-            unit=say.plain("cost_axis"),
-        )
-        with left:
-            show.figure(
-                figure,
-                "costs",
-                alt=say.plain("cost_alt"),
-                caption=show.caption_html(
-                    Kind.MEASURED, say.plain("measured"), say.plain("cost_caption"), palette=page.palette
-                ),
-            )
-
-
-def _say_costs(page: Page, spent: Costs, mean: float, perplexity: float) -> None:
-    say, run = page.say, page.run
-    st.markdown(say("cost"))
-    sizes = {"vocab_size": f"{page.lm.config.vocab_size:,}"}
-    st.markdown(say("cost_mean", mean=f"{mean:.2f}", perplexity=numbers.three_digits(perplexity), **sizes))
-    ends = {}
-    for name, position in (("cheap", spent.cheapest), ("dear", spent.dearest)):
-        ends[name] = run.labels[position]
-        ends[f"{name}_bits"] = f"{spent.bits[position - 1]:.2f}"
-        ends[f"{name}_p"] = numbers.probability(spent.probability(position))
-    if spent.cheapest != spent.dearest:
-        st.markdown(say("cost_ends", **ends))
-    st.markdown(say("cost_total", total=f"{spent.total:,.0f}", plain=f"{8 * spent.n_bytes:,}"))
-    st.button(
-        say.label("cost_look", token=run.labels[spent.dearest]),
-        key="go_dearest",
-        on_click=partial(tokens.choose, spent.dearest - 1),
-    )
-
-
-@st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
-def _costs(run: Trace) -> Costs:
-    return costs(run)
 
 
 @st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
