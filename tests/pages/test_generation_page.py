@@ -256,7 +256,8 @@ def test_the_end_of_the_text_is_a_chip_and_the_last_one(storyteller: LanguageMod
     assert not any(chip["special"] for chip in row["chips"][:-1])
     assert row["note"].endswith("ended")
     n = len(row["chips"])
-    written(app.button(key="go_on").click().run())
+    state(app).go_on(5)
+    written(app.run())
     assert len(rows(app)[1]["chips"]) == n
     well(pick(app, "texts", query=n - 1, key=1))
     assert "end-of-text token" in said(app)
