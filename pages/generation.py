@@ -107,7 +107,7 @@ def draw_texts(page: Page, work: Writing) -> None:
                 _buttons(page, work)
         cards = [_card(page, work, index) for index in range(len(work.rows))]
         continuations(
-            cards, work.looked_at(), ask=work.n_whole_runs, key="texts", words=words, on_change=partial(_pick, work)
+            cards, work.looked_at(), ask=work.whole_run_number, key="texts", words=words, on_change=partial(_pick, work)
         )
         scale = Scale(say.plain("probability"), "0", "1", page.palette.sequential)
         text = say.plain("texts_caption")

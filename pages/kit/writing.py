@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import streamlit as st
 
@@ -18,6 +19,7 @@ MAX_LENGTH = 200  # of a continuation before it is asked to go on
 MAX_BRANCHES = 3
 TICK_SECONDS = 0.03  # of writing before what is there is shown
 _KEY = "atlas_writing"
+_WHOLE_RUNS = count(1)
 
 
 @dataclass
@@ -47,7 +49,7 @@ class Writing:
 
     `target` tokens are written in each row, as far as the context goes; `running` while they are. `picked` is the
     row and place of the token that the reader chose. `whole_run`: the whole page is being run, not only the part
-    with the texts; that happened `n_whole_runs` times.
+    with the texts. `whole_run_number`: of the last such run; no other of this server has it.
     """
 
     sel: Selection
@@ -57,7 +59,7 @@ class Writing:
     running: bool = True
     picked: tuple[int, int] | None = None
     whole_run: bool = False
-    n_whole_runs: int = 0
+    whole_run_number: int = 0
     base_rows: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,7 +69,7 @@ class Writing:
     def in_whole_run(self) -> Iterator[None]:
         """What runs inside is a run of the whole page."""
         self.whole_run = True
-        self.n_whole_runs += 1
+        self.whole_run_number = next(_WHOLE_RUNS)
         try:
             yield
         finally:

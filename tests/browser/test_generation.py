@@ -53,6 +53,30 @@ def test_a_click_on_a_link_while_it_writes_changes_the_page(app: Server, visit: 
     expect(page.locator("h1")).to_have_text("What do the heads look for?")
 
 
+def test_another_text_is_written_to_its_end_too(app: Server, visit: Visits) -> None:
+    page = visit(app.url + SHORT)
+    when_written(page)
+    box = page.locator("textarea")
+    for number, text in enumerate(("The dog was", "我今天")):
+        box.fill(text)
+        box.press("Control+Enter")
+        expect(page.locator(".chips .chip").first).to_contain_text(("The", "我今天")[number])
+        expect(chips(page, 0)).to_have_count(12)
+        when_written(page)
+
+
+def test_a_text_that_is_changed_while_it_is_written(app: Server, visit: Visits) -> None:
+    page = visit(app.url + LONG)
+    expect(page.locator(".continuations .writing").first).to_be_visible()
+    box = page.locator("textarea")
+    box.fill("The dog was")
+    box.press("Control+Enter")
+    expect(page.locator(".chips .chip").nth(1)).to_contain_text("·dog")
+    page.wait_for_timeout(300)
+    settled(page)
+    expect(chips(page, 0).nth(20)).to_be_visible()
+
+
 def test_a_chip_tells_what_it_is_and_leads_on(app: Server, visit: Visits) -> None:
     page = visit(app.url + SHORT)
     when_written(page)
