@@ -100,7 +100,7 @@ def test_a_link_and_a_reload_show_the_same(app: Server, visit: Visits, name: str
 
 
 def test_choices_outlive_page_changes_and_links_carry_them(app: Server, visit: Visits) -> None:
-    page = visit(f"{app.url}/attention")
+    page = visit(f"{app.url}/attention?layer=0&head=0")
     choose(page, "layer", "4")
     choose(page, "head", "6")
     go(page, "overview")
