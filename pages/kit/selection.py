@@ -109,7 +109,8 @@ def sync() -> Selection:
         selection = state.selection
         changes: dict[str, Any] = {}
         for one, value in now:
-            if value != one.shown:
+            # None is no reader's choice: it stands for "nothing" where an answer to the browser was broken off.
+            if value is not None and value != one.shown:
                 changes |= one.changes(value)
         if changes:
             selection = _changed(selection, changes)

@@ -178,6 +178,15 @@ class TestVisits:
         again.sidebar.text_area[0].set_value("The little cats").run()
         assert (selection(again).ids, selection(again).text) == (None, "The little cats")
 
+    def test_a_control_that_reports_nothing_changes_nothing(self) -> None:
+        """Streamlit does so for buttons in a row whose answer was broken off, though one of them is always chosen."""
+        app = visit("attention", layer="2", head="3")
+        before = selection(app)
+        control = next(one for one in app.main.segmented_control if "scaling" in one.key)
+        control.set_value(None).run()
+        assert selection(well(app)) == before
+        assert app.query_params == {"layer": "2", "head": "3"}
+
     def test_what_the_browser_says_of_an_older_answer_is_no_choice(self) -> None:
         """With each click the browser sends the values of all widgets, also those that the last answer was to change.
 
