@@ -1,7 +1,11 @@
-"""The two things that only the browser can do: notice a switch of its theme, and fold the sidebar on a phone.
+"""What only the browser can do: notice a switch of its theme, fold the sidebar on a phone, hold a click for a moment.
 
 Streamlit recolours its own parts when the reader switches between light and dark, but not our figures: they need
 another run. And on a phone, where the sidebar lies over the page, a page that was chosen in it stays hidden.
+
+The text box hands its text over when it loses the focus. With a tap that is in the same moment as the click on what
+was tapped; of a text and a page at once Streamlit loses the page, and in the browser the values of its controls. So
+a link that is clicked right after the box was left is followed a moment later.
 """
 
 import streamlit as st
@@ -25,8 +29,29 @@ export default function ({ data, setTriggerValue }) {
   const before = app.dataset.atlasPage; // this script starts anew with every page, the app's element stays
   app.dataset.atlasPage = data.page;
   if (before !== undefined && before !== data.page && innerWidth <= 768) fold?.click();
-  return () => observer.disconnect();
+
+  let left = -Infinity;
+  const leave = (event) => {
+    if (event.target.matches?.("textarea")) left = performance.now();
+  };
+  const hold = (event) => {
+    const link = event.target.closest?.("a[data-testid=stPageLink-NavLink]");
+    if (!link || performance.now() - left > MOMENT) return;
+    left = -Infinity;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    setTimeout(() => link.click(), MOMENT);
+  };
+  document.addEventListener("focusout", leave, true);
+  document.addEventListener("click", hold, true);
+  return () => {
+    observer.disconnect();
+    document.removeEventListener("focusout", leave, true);
+    document.removeEventListener("click", hold, true);
+  };
 }
+
+const MOMENT = 120; // milliseconds
 """
 
 _component = st.components.v2.component("atlas_browser", html="<span></span>", js=_JS)

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import Server, Visits
+from tests.browser.conftest import Server, Visits, settled
 
 SCRIPT = (Path(__file__).parent / "components_app.py").read_text(encoding="utf-8")
 
@@ -18,6 +18,7 @@ def opened(serve: Callable[[str], Server], visit: Visits, show: str, *, asked: d
     """The app with one component, drawn. `asked` goes into the address, `options` to `visit`."""
     page = visit(f"{serve(SCRIPT).url}/?{urlencode({'show': show, **asked})}", **options)
     expect(page.locator(f".atlas.{show}[data-query]")).to_be_visible()
+    settled(page)
     return page
 
 

@@ -174,5 +174,9 @@ def visit(browser: Browser) -> Iterator[Visits]:
 
 
 def settled(page: Page) -> None:
-    """Wait until the page is connected and no script runs. What a figure draws afterwards needs its own wait."""
+    """Wait until the page is connected, no script runs and its fonts are there: text moves when one arrives.
+
+    What a figure draws afterwards needs its own wait.
+    """
     page.wait_for_selector(_RUNNING, state="attached")
+    page.evaluate("document.fonts.ready.then(() => true)")

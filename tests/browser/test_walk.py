@@ -138,6 +138,19 @@ def test_a_text_typed_and_a_link_clicked_at_once(app: Server, visit: Visits, pau
     assert address(page) == ("/heads", {"text": "我今天很开心"})
 
 
+def test_a_text_typed_and_a_link_tapped(app: Server, visit: Visits) -> None:
+    """A tap presses, releases and clicks in one moment, the one in which the box loses the focus."""
+    page = visit(f"{app.url}/next_token?temperature=0.7&top_k=40", touch=True, width=1280)
+    for name, text in (("overview", "three four five"), ("next_token", "six seven"), ("heads", "我今天很开心")):
+        box = page.locator("textarea").first
+        box.click()
+        box.fill(text)
+        link(page, name).tap()
+        expect(page.locator("h1")).to_have_text(Prose(name).plain("title"))
+        settled(page)
+        assert address(page)[1] == {"text": text, "temperature": "0.7", "top_k": "40"}
+
+
 def test_clicks_faster_than_the_answers(app: Server, visit: Visits) -> None:
     page = visit(f"{app.url}/attention")
     for layer in ("1", "3", "0", "5"):
