@@ -223,13 +223,12 @@ def _draw_alternatives(page: Page, token: WrittenToken) -> None:
     if token.id not in [one for one, _ in shown]:
         shown.append((token.id, token.model_probability))
     names = [label(one) for one, _ in shown]
-    least = min(p for _, p in shown)
     figure = figures.bars(
         names,
         [p for _, p in shown],
         page.palette,
         highlight=[one for one, _ in shown].index(token.id),
-        decimals=max(3, len(numbers.probability(least)) - 2) if least >= 1e-6 else 6,
+        printed=[numbers.probability(p) for _, p in shown],
     )
     caption = show.caption_html(Kind.MEASURED, say.plain("measured"), say.plain("choice_caption"), palette=page.palette)
     show.figure(figure, "choice", alt=say.plain("choice_alt"), caption=caption)

@@ -55,13 +55,16 @@ def draw_settings(page: Page) -> None:
         format_func=lambda name: say.label(f"scale_{name}"),
         required=True,
     )
-    st.select_slider(
-        say.label("threshold"),
-        sorted({*THRESHOLDS, sel.threshold}),
-        key=selection.widget("threshold", sel.threshold),
-        format_func=lambda value: say.label("off") if value == 0 else f"{value:g}",
-        width=150,
-    )
+    with st.container(key="slider_threshold", width=170, gap=None):
+        printed = say.plain("off") if sel.threshold == 0 else f"{sel.threshold:g}"
+        st.markdown(say.label("control_value", name=say.plain("threshold"), value=printed))
+        st.select_slider(
+            say.label("threshold"),
+            sorted({*THRESHOLDS, sel.threshold}),
+            key=selection.widget("threshold", sel.threshold),
+            format_func=lambda value: say.label("off") if value == 0 else f"{value:g}",
+            label_visibility="collapsed",
+        )
     st.toggle(
         say.label("without_first", token=page.run.labels[0]),
         key=selection.widget("without_first", sel.without_first),

@@ -129,7 +129,13 @@ def _row(page: Page, of: Candidate, columns: list[str], drawn: bool, follower: i
     if of.id == follower:
         verdict = page.say.plain("in_text", verdict=verdict)
     return LedgerRow(
-        _label(page, of.id), tuple(cells[name] for name in columns), verdict, of.cut_by is None, of.final, drawn
+        label=_label(page, of.id),
+        cells=tuple(cells[name] for name in columns),
+        verdict=verdict,
+        kept=of.cut_by is None,
+        final=of.final,
+        printed=numbers.probability(of.final),
+        drawn=drawn,
     )
 
 

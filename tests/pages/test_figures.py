@@ -1,6 +1,8 @@
 """Figures show the numbers they were given, one place per token, in the palette they were given."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -168,3 +170,10 @@ def test_the_kit_needs_no_streamlit() -> None:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not any(name.split(".")[0] in ("streamlit", "torch", "model") for name in names), path.name
+
+
+def test_pandas_is_whole_before_the_first_figure() -> None:
+    """Two first visitors at once: one imported pandas, and the figure of the other found half of it."""
+    code = "import sys; import pages.kit.figures; assert hasattr(sys.modules.get('pandas'), 'Series')"
+    root = Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True)

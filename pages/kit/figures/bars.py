@@ -22,12 +22,14 @@ def bars(
     maximum: float | None = None,
     decimals: int = 3,
     unit: str = "",
+    printed: Sequence[str] | None = None,
     details: Sequence[str] | None = None,
 ) -> go.Figure:
     """One bar per row, in the order given, first on top.
 
     labels: names as people read them (`Tokenizer.labels`); repeated ones stay separate rows.
     values: numbers ≥ 0, one per label; printed behind the bars with `decimals` digits and `unit`.
+    printed: what stands behind the bars instead, one text per value.
     highlight: the row drawn in `highlight_colour` (default: the accent; the other rows then step back).
     colours: a colour per row, instead of the accent.
     maximum: the value that fills the width (default: the largest value), to keep bars comparable between figures.
@@ -42,7 +44,10 @@ def bars(
     fills = list(colours) if colours is not None else [plain] * len(labels)
     if highlight is not None and 0 <= highlight < len(labels):
         fills[highlight] = highlight_colour or palette.accent
-    printed = [f"{number:.{decimals}f}{style.literal(unit)}" for number in numbers]
+    if printed is None:
+        printed = [f"{number:.{decimals}f}{style.literal(unit)}" for number in numbers]
+    else:
+        printed = [style.literal(text) for text in printed]
     texts = [f" <b>{text}</b>" if row == highlight else f" {text}" for row, text in enumerate(printed)]
     ticks = [style.label(text) for text in labels]
     if highlight is not None and 0 <= highlight < len(labels):

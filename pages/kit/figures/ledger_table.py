@@ -15,6 +15,7 @@ class LedgerRow:
     label: the token as people read it. cells: the numbers between the token and the verdict, already formatted,
     one per entry of `columns`. verdict: the words of the filter column ("kept", "cut by top-p").
     kept: False greys the row. final: the final probability, 0–1. drawn: True for the token that was drawn.
+    printed: the final probability as it is printed; default: three decimals.
     """
 
     label: str
@@ -23,6 +24,7 @@ class LedgerRow:
     kept: bool
     final: float
     drawn: bool = False
+    printed: str = ""
 
 
 def ledger_table(
@@ -33,7 +35,6 @@ def ledger_table(
     columns: Sequence[str],
     verdict_title: str,
     final_title: str,
-    decimals: int = 3,
     description: str = "",
 ) -> str:
     """The table as an HTML fragment with its own style; all text is escaped.
@@ -63,7 +64,7 @@ def ledger_table(
         body.append(
             f'<tr class="{state}"{current}><th scope="row" class="token">{_text(style.short(row.label, 24))}</th>'
             f'{numbers}<td class="verdict">{_text(row.verdict)}</td>'
-            f'<td class="number">{row.final:.{decimals}f}</td><td class="bar">{bar}</td></tr>'
+            f'<td class="number">{_text(row.printed or f"{row.final:.3f}")}</td><td class="bar">{bar}</td></tr>'
         )
     name = f' aria-label="{_text(description)}"' if description else ""
     return (

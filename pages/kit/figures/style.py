@@ -8,6 +8,8 @@ from outside (tokens above all) must pass through it, or through `label`, which 
 import unicodedata
 from typing import Any
 
+# Plotly uses pandas as soon as it finds it in `sys.modules`, and fails while another thread is still importing it.
+import pandas  # noqa: F401
 import plotly.graph_objects as go
 
 from pages.kit.palette import Palette
