@@ -99,8 +99,10 @@ def draw_costs(page: Page) -> None:
 def _say_costs(page: Page, spent: Costs, mean: float, perplexity: float) -> None:
     say, run = page.say, page.run
     st.markdown(say("cost"))
-    sizes = {"vocab_size": f"{page.lm.config.vocab_size:,}"}
-    st.markdown(say("cost_mean", mean=f"{mean:.2f}", perplexity=numbers.three_digits(perplexity), **sizes))
+    vocab_size = page.lm.config.vocab_size
+    sizes = {"vocab_size": f"{vocab_size:,}"}
+    section = "cost_mean" if perplexity < vocab_size else "cost_mean_blind"
+    st.markdown(say(section, mean=f"{mean:.2f}", perplexity=numbers.three_digits(perplexity), **sizes))
     ends = {}
     for name, position in (("cheap", spent.cheapest), ("dear", spent.dearest)):
         ends[name] = run.labels[position]
@@ -108,7 +110,9 @@ def _say_costs(page: Page, spent: Costs, mean: float, perplexity: float) -> None
         ends[f"{name}_p"] = numbers.probability(spent.probability(position))
     if spent.cheapest != spent.dearest:
         st.markdown(say("cost_ends", **ends))
-    st.markdown(say("cost_total", total=f"{spent.total:,.0f}", plain=f"{8 * spent.n_bytes:,}"))
+    plain = 8 * spent.n_bytes
+    section = "cost_total" if spent.total < plain else "cost_total_more"
+    st.markdown(say(section, total=f"{spent.total:,.0f}", plain=f"{plain:,}"))
     st.button(
         say.label("cost_look", token=run.labels[spent.dearest]),
         key="go_dearest",

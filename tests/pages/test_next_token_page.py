@@ -284,6 +284,15 @@ def test_costs_are_the_cross_entropy_in_bits(storyteller: LanguageModel) -> None
     assert selection(app).query == int(bits.argmax())
 
 
+def test_a_text_that_the_model_guesses_badly_is_not_praised() -> None:
+    words = said(opened(text="a<b<c && </s> <br> <script>alert(1)</script> <img src=x onerror=alert(1)>"))
+    assert "Blind guessing" in words
+    assert "who guesses badly does not compress" in words
+    words = said(opened(text="Once upon a time, there was a little girl named Lily."))
+    assert "equally likely tokens" in words
+    assert "a good guesser is a good compressor" in words
+
+
 def test_what_to_try_is_measured(storyteller: LanguageModel) -> None:
     logits = logits_of(storyteller, TEXT)
     app = opened(text=TEXT)
