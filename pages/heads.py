@@ -166,7 +166,12 @@ def draw_mix(page: Page) -> None:
     heads = mixture.heads(sel.mix, here[0], config.n_layers, config.n_heads)
     mixed = seen(page, heads)
     draw_panel(page, mixed, "mixed_heads", say.plain("mix_label", n=len(heads)))
-    st.html(caption(page, say.plain("mix_caption", n=len(heads)), view=mixed))
+    if len(heads) == 1:
+        layer, head = heads[0]
+        shown = say.plain("mix_caption_one", layer=layer, head=head)
+    else:
+        shown = say.plain("mix_caption", n=len(heads))
+    st.html(caption(page, shown, view=mixed))
 
 
 def draw_panel(page: Page, view: View, key: str, label: str) -> None:
@@ -209,7 +214,8 @@ def draw_try(page: Page) -> None:
         key="go_to_sink",
         on_click=lambda: selection.update(layer=found.layer, head=found.head, query=None, key=None),
     )
-    st.markdown(say("try_log", pale=f"{pale_share(page.run):.0%}", weight=PALE))
+    if page.sel.scale != "log":
+        st.markdown(say("try_log", pale=f"{pale_share(page.run):.0%}", weight=PALE))
 
 
 def pick(page: Page, picked: Picked) -> None:

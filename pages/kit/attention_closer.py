@@ -101,8 +101,9 @@ def _leaked(view: View, own: str, other: str) -> str:
     before, after = effect.mean_before_in_sight, effect.mean_after_in_sight
     if before is None or after is None:
         return say("leak_unseen", **values)
-    section = "leak_seen_cheaper" if after < before else "leak_seen_dearer"
-    return say(section, **values, before_seen=f"{before:.2f}", after_seen=f"{after:.2f}")
+    which = "all" if effect.in_sight.all() else "seen"
+    cost = "cheaper" if after < before else "dearer"
+    return say(f"leak_{which}_{cost}", **values, before_seen=f"{before:.2f}", after_seen=f"{after:.2f}")
 
 
 def _draw_costs(view: View, own: str, other: str) -> None:
