@@ -67,19 +67,7 @@ def cost_changes(
     fig.update_xaxes(tickfont={"size": style.SMALL_SIZE})
     fig.update_yaxes(style.value_axis(palette, range=[0, top], nticks=5))
     if y_title:
-        fig.add_annotation(
-            x=0,
-            y=1,
-            xref="paper",
-            yref="paper",
-            xanchor="left",
-            yanchor="bottom",
-            xshift=-38,
-            yshift=6,
-            showarrow=False,
-            text=style.literal(y_title),
-            font={"size": style.SMALL_SIZE, "color": palette.muted},
-        )
+        style.title_above(fig, palette, style.literal(y_title), left=38, up=6)
     fig.update_layout(meta={"min_width": 60 + 16 * len(labels), "max_width": max(320, 60 + 64 * len(labels))})
     return fig
 

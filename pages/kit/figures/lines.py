@@ -119,20 +119,7 @@ def lines(
             shown = [value for value in between if span[0] <= math.log10(value) <= span[1]]
             fig.update_yaxes(tickvals=shown, ticktext=[f"{value:,.6g}" for value in shown])
     if y_title:
-        # Above the axis and upright: easier to read than turned on its side, and it costs no width.
-        fig.add_annotation(
-            x=0,
-            y=1,
-            xref="paper",
-            yref="paper",
-            xanchor="left",
-            yanchor="bottom",
-            xshift=-44,
-            yshift=20 if marks else 5,
-            text=style.literal(y_title),
-            showarrow=False,
-            font={"size": style.SMALL_SIZE, "color": palette.muted},
-        )
+        style.title_above(fig, palette, style.literal(y_title), left=44, up=20 if marks else 5)
     return fig
 
 

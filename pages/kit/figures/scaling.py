@@ -27,20 +27,18 @@ def variance_of_dots(
     dims: (n,) head sizes; raw, scaled: (n,) variances. The lines are what independent unit-variance entries give.
     """
     sizes = np.asarray(dims, dtype=np.float64)
-    fig = lines(
+    fig = with_and_without(
         sizes,
-        [
-            Series(raw_name, raw, palette.key, points=True),
-            Series(scaled_name, scaled, palette.accent, points=True),
-        ],
+        raw,
+        scaled,
         palette,
+        raw_name=raw_name,
+        scaled_name=scaled_name,
         x_title=x_title,
         y_title=y_title,
-        log_x=True,
         log_y=True,
-        marks=[mark] if mark else [],
+        mark=mark,
         height=height,
-        x_ticks=list(sizes),
     )
     for expected, name in ((sizes, "d"), (np.ones_like(sizes), "1")):
         fig.add_trace(

@@ -74,18 +74,6 @@ def token_costs(
     mean_note = f"┄┄ {style.label(mean_text, 40)}" if mean is not None else ""
     head = "&nbsp;&nbsp;&nbsp;".join(text for text in (style.literal(y_title), mean_note) if text)
     if head:
-        fig.add_annotation(
-            x=0,
-            y=1,
-            xref="paper",
-            yref="paper",
-            xanchor="left",
-            yanchor="bottom",
-            xshift=-38,
-            yshift=5,
-            showarrow=False,
-            text=head,
-            font={"size": style.SMALL_SIZE, "color": palette.muted},
-        )
+        style.title_above(fig, palette, head, left=38, up=5)
     fig.update_layout(meta={"min_width": 60 + 16 * len(labels), "max_width": max(320, 60 + 64 * len(labels))})
     return fig
