@@ -43,7 +43,7 @@ def test_texts_grow_and_stop_at_once(app: Server, visit: Visits) -> None:
     page.wait_for_timeout(600)
     assert counts(page) == stopped
     page.locator(".st-key-go_on button").click()
-    expect(chips(page, 0)).not_to_have_count(stopped[0])
+    expect(chips(page, 1)).not_to_have_count(stopped[1])  # a hot one: the greedy text may have ended
 
 
 def test_a_click_on_a_link_while_it_writes_changes_the_page(app: Server, visit: Visits) -> None:
