@@ -13,7 +13,9 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.transformer import Transformer
 from model.zoo.families import family_of
+from model.zoo.families.atlas import ATLAS
 from model.zoo.families.family import Family
+from model.zoo.families.llama import LLAMA
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}  # as the header of a safetensors file spells them
 
@@ -92,8 +94,7 @@ def _match(
     config: TransformerConfig,
 ) -> dict[str, str]:
     """File name to our name for every parameter, or CheckpointError."""
-    table = family.names(config.n_layers)
-    used = {theirs: ours for theirs, ours in table.items() if ours in wanted}
+    used = family.names(wanted, config.n_layers)
     missing = [theirs for theirs in used if theirs not in found]
     if missing:
         raise CheckpointError(f"The file lacks {missing[0]}" + _and_more(missing) + ".")
@@ -115,17 +116,18 @@ def _and_more(names: list[str]) -> str:
 def save_checkpoint(folder: Path, transformer: Transformer, dtype: torch.dtype = torch.bfloat16) -> None:
     """Write config.json and model.safetensors into `folder`; each replaces an older one in one step.
 
-    Raises:
-        ValueError: if no family can express the config.
+    A config that Transformers' Llama can express is written in that dialect, any other in our own.
     """
     config = transformer.config
-    family = family_of({"model_type": "llama"})
-    data = family.to_hf(config) | {"torch_dtype": str(dtype).removeprefix("torch.")}
-    state = transformer.state_dict()
+    try:
+        family, data = LLAMA, LLAMA.to_hf(config)
+    except ValueError:
+        family, data = ATLAS, ATLAS.to_hf(config)
+    data |= {"torch_dtype": str(dtype).removeprefix("torch.")}
+    state = dict(transformer.named_parameters())
     tensors = {
         theirs: state[ours].detach().to("cpu", dtype).contiguous()
-        for theirs, ours in family.names(config.n_layers).items()
-        if ours in state
+        for theirs, ours in family.names(state, config.n_layers).items()
     }
     folder.mkdir(parents=True, exist_ok=True)
     weights, settings = folder / "model.safetensors", folder / "config.json"

@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from model import load
 from model.config import TransformerConfig
@@ -208,10 +209,22 @@ def test_nothing_large_is_allocated_for_a_config_that_asks_for_it(folder):
 
 def test_config_and_folder_survive_a_failed_save(folder):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ValueError, match="Llama"):
-        save_checkpoint(folder, tiny(positions="alibi"))
+    broken = tiny()
+    broken.embed.weight = nn.Parameter(torch.empty(2, device="meta"))  # nothing that could be written
+    with pytest.raises(NotImplementedError):
+        save_checkpoint(folder, broken)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert set(before) == {"config.json", "model.safetensors"}
+
+
+def test_our_own_dialect_has_no_unknown_and_no_missing_keys(tmp_path):
+    save_checkpoint(tmp_path, tiny(positions="alibi"), dtype=torch.float32)
+    spoil_config(tmp_path, d_head="left out")
+    fails(tmp_path, "lacks 'd_head'")
+    spoil_config(tmp_path, d_head=8, d_haed=8)
+    fails(tmp_path, "has 'd_haed'")
+    spoil_config(tmp_path, d_haed="left out", d_ff=41)
+    fails(tmp_path, r"mlp\.W_\w+\.weight has shape")
 
 
 def test_what_there_is_no_model_of():

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from model.zoo.families.atlas import ATLAS
 from model.zoo.families.family import Family
 from model.zoo.families.llama import LLAMA
 
-FAMILIES: tuple[Family, ...] = (LLAMA,)
+FAMILIES: tuple[Family, ...] = (LLAMA, ATLAS)
 
 
 def family_of(data: Mapping[str, Any]) -> Family:
