@@ -6,6 +6,10 @@ another run. And on a phone, where the sidebar lies over the page, a page that w
 The text box hands its text over when it loses the focus. With a tap that is in the same moment as the click on what
 was tapped; of a text and a page at once Streamlit loses the page, and in the browser the values of its controls. So
 a link that is clicked right after the box was left is followed a moment later.
+
+Other requests meet too: a page that writes asks for its next run by itself, and when that comes in right behind the
+click, Streamlit runs the old page again. So a click after which everything has come to rest on the old page is made
+once more.
 """
 
 import streamlit as st
@@ -34,9 +38,24 @@ export default function ({ data, setTriggerValue }) {
   const leave = (event) => {
     if (event.target.matches?.("textarea")) left = performance.now();
   };
+  let watch = 0;
+  const insist = (link, times) => {
+    clearInterval(watch);
+    let still = 0; // looks in a row that found the server at rest on this page; a new page ends this script
+    watch = setInterval(() => {
+      still = app.dataset.testScriptState === "notRunning" ? still + 1 : 0;
+      if (still * LOOK < REST) return;
+      clearInterval(watch);
+      if (!link.isConnected) return;
+      link.click();
+      if (times > 1) insist(link, times - 1);
+    }, LOOK);
+  };
   const hold = (event) => {
     const link = event.target.closest?.("a[data-testid=stPageLink-NavLink]");
-    if (!link || performance.now() - left > MOMENT) return;
+    if (!link) return;
+    if (event.isTrusted && new URL(link.href).pathname !== location.pathname) insist(link, 3);
+    if (performance.now() - left > MOMENT) return;
     left = -Infinity;
     event.preventDefault();
     event.stopImmediatePropagation();
@@ -46,12 +65,15 @@ export default function ({ data, setTriggerValue }) {
   document.addEventListener("click", hold, true);
   return () => {
     observer.disconnect();
+    clearInterval(watch);
     document.removeEventListener("focusout", leave, true);
     document.removeEventListener("click", hold, true);
   };
 }
 
-const MOMENT = 120; // milliseconds
+const MOMENT = 120; // milliseconds, as the others
+const LOOK = 100;
+const REST = 500;
 """
 
 _component = st.components.v2.component("atlas_browser", html="<span></span>", js=_JS)

@@ -151,6 +151,20 @@ def test_a_text_typed_and_a_link_tapped(app: Server, visit: Visits) -> None:
         assert address(page)[1] == {"text": text, "temperature": "0.7", "top_k": "40"}
 
 
+LOSE_NEXT = """() => {
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function () { WebSocket.prototype.send = send; };
+}"""
+
+
+def test_a_click_that_got_lost_is_made_again(app: Server, visit: Visits) -> None:
+    """Streamlit loses a page when another request is right behind it; here the network swallows the click."""
+    page = visit(app.url)
+    page.evaluate(LOSE_NEXT)
+    go(page, "heads")
+    assert address(page)[0] == "/heads"
+
+
 def test_clicks_faster_than_the_answers(app: Server, visit: Visits) -> None:
     page = visit(f"{app.url}/attention")
     for layer in ("1", "3", "0", "5"):
