@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from model.cache import KVCache
+from model.decode import OneToken
+from model.hooks import listening
 from model.masks import MaskRule
 from model.sampling import Draw, Ledger, SamplingSettings, draw, ledger
 from model.tokenizer import StreamDecoder, Tokenizer
@@ -119,10 +121,14 @@ def _steps(
     rule: MaskRule,
 ) -> Iterator[Step]:
     generator = torch.Generator().manual_seed(sampling.seed)
+    one = OneToken.of(transformer, cache)
     for index in range(max_new_tokens):
         begun = time.perf_counter()
-        new = ids if cache is None or index == 0 else ids[-1:]
-        logits = _last_logits(transformer, new, cache, rule)
+        if one is not None and index > 0 and not listening():
+            logits = one(ids[-1])
+        else:
+            new = ids if cache is None or index == 0 else ids[-1:]
+            logits = _last_logits(transformer, new, cache, rule)
         entries = ledger(logits, sampling, ids)
         drawn = draw(entries, generator)
         ids.append(drawn.id)

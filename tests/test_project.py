@@ -68,7 +68,7 @@ def test_text_colours_are_readable(mode: str) -> None:
 # fmt: off
 ORDER = [
     "config", "names", "hooks", "norms", "positions", "masks", "feedforward", "cache", "kernels", "attention",
-    "block", "transformer", "graphemes", "byte_level", "merges", "tokenizer", "settings", "ledger", "losses",
+    "block", "transformer", "decode", "graphemes", "byte_level", "merges", "tokenizer", "settings", "ledger", "losses",
     "sampling", "generation", "trace", "zoo", "language", "analysis", "training", "__main__",
 ]
 # fmt: on
