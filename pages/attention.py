@@ -200,8 +200,8 @@ def draw_try(view: View) -> None:
         "token": view.label(view.place.query),
         "top_on": numbers.probability(on.row_top),
         "top_off": numbers.probability(off.row_top),
-        "entropy_on": f"{on.entropy:.2f}",
-        "entropy_off": f"{off.entropy:.2f}",
+        "entropy_on": numbers.bits(on.entropy),
+        "entropy_off": numbers.bits(off.entropy),
         "gradient_on": numbers.three_digits(on.gradient),
         "gradient_off": numbers.three_digits(off.gradient),
     }
@@ -212,7 +212,7 @@ def draw_try(view: View) -> None:
         return
     st.markdown(say("try_unscale" if page.sel.scaling else "try_scale", **values))
     st.markdown(say("try_then"))
-    costs = {"own": f"{effect.mean_before:.2f}", "other": f"{effect.mean_after:.2f}"}
+    costs = {"own": numbers.bits(effect.mean_before), "other": numbers.bits(effect.mean_after)}
     names = {"own_mask": say.plain(f"mask_{view.own_mask}"), "other_mask": say.plain(f"mask_{view.other_mask}")}
     st.markdown(say("try_other_mask" if view.mask == view.own_mask else "try_own_mask", **costs, **names))
     if not view.steps.visible.all():
@@ -226,7 +226,7 @@ def draw_output(view: View) -> None:
     sizes = {"d_model": config.d_model, "d_head": config.d_head, "n": len(view.run.tokens)}
     row = largest_weights(steps, place.query, N_VALUES)
     mixed = [
-        Strip(f"{weight:.3f} {view.label(key)}", steps.v[key].numpy(), page.palette.value)
+        Strip(f"{numbers.probability(weight)} {view.label(key)}", steps.v[key].numpy(), page.palette.value)
         for key, weight in zip(row.keys, row.weights, strict=True)
     ]
     mixed.append(Strip("z", steps.z[place.query].numpy(), page.palette.accent))

@@ -286,7 +286,9 @@ def draw_try(page: Page, work: Writing) -> None:
         mean, mean_other = one.mean_probability, other.mean_probability
         if mean is not None and mean_other is not None:
             section = "try_mean" if mean > mean_other else "try_mean_less"
-            st.markdown(say(section, **names, mean=f"{mean:.2f}", mean_other=f"{mean_other:.2f}"))
+            st.markdown(
+                say(section, **names, mean=numbers.probability(mean), mean_other=numbers.probability(mean_other))
+            )
     least = least_probable([row.text for row in work.rows])
     if least is not None:
         token = work.rows[least[0]].text.written[least[1]]

@@ -207,7 +207,7 @@ def draw_try(page: Page) -> None:
     if found is None:
         st.markdown(say("try_one_token"))
         return
-    values = {"mean": f"{found.mean:.0%}", "share": f"{found.share:.0%}"}
+    values = {"mean": numbers.percent(found.mean, 0), "share": numbers.percent(found.share, 0)}
     st.markdown(say("try_first", token=page.run.labels[0], layer=found.layer, head=found.head, **values))
     st.button(
         say.label("go_to_head", layer=found.layer, head=found.head),
@@ -215,7 +215,7 @@ def draw_try(page: Page) -> None:
         on_click=lambda: selection.update(layer=found.layer, head=found.head, query=None, key=None),
     )
     if page.sel.scale != "log":
-        st.markdown(say("try_log", pale=f"{pale_share(page.run):.0%}", weight=PALE))
+        st.markdown(say("try_log", pale=numbers.percent(pale_share(page.run), 0), weight=PALE))
 
 
 def pick(page: Page, picked: Picked) -> None:

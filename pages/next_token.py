@@ -123,7 +123,7 @@ def _row(page: Page, of: Candidate, columns: list[str], drawn: bool, follower: i
         "penalised": numbers.signed(of.penalised),
         "scaled": "–" if page.sel.temperature == 0 else numbers.signed(of.scaled),
         "probability": numbers.probability(of.probability),
-        "cumulative": f"{of.cumulative:.3f}",
+        "cumulative": numbers.probability(of.cumulative),
     }
     verdict = page.say.plain("kept" if of.cut_by is None else f"cut_{of.cut_by}")
     if of.id == follower:
@@ -142,7 +142,7 @@ def _row(page: Page, of: Candidate, columns: list[str], drawn: bool, follower: i
 def _ledger_notes(page: Page, chosen: Choice, shown: int) -> list[str]:
     say, entries = page.say, chosen.ledger
     raw, final = entries.raw_entropy, entries.final_entropy
-    printed = {"raw": f"{raw:.2f}", "final": f"{abs(final):.2f}"}
+    printed = {"raw": numbers.bits(raw), "final": numbers.bits(final)}
     notes = [
         say.plain("ledger_caption", shown=shown, vocab_size=entries.vocab_size),
         say.plain("entropy_same" if printed["raw"] == printed["final"] else "entropy_changed", **printed),
@@ -151,7 +151,7 @@ def _ledger_notes(page: Page, chosen: Choice, shown: int) -> list[str]:
         notes.append(say.plain("nucleus_all"))
     else:
         section = "nucleus_one" if entries.n_kept == 1 else "nucleus"
-        notes.append(say.plain(section, n=entries.n_kept, mass=entries.kept_mass))
+        notes.append(say.plain(section, n=entries.n_kept, mass=numbers.percent(entries.kept_mass)))
     if entries.previous:
         notes.append(say.plain("penalised_tokens", n=len(entries.previous)))
     if entries.n_top_k < entries.vocab_size and not entries.settings.greedy:
@@ -170,7 +170,7 @@ def draw_try(page: Page, chosen: Choice) -> None:
     else:
         p, bits = here.probability, here.entropy
         values = {"cold": numbers.probability(p[COLD]), "hot": numbers.probability(p[HOT])}
-        entropies = {"cold_bits": f"{bits[COLD]:.2f}", "hot_bits": f"{bits[HOT]:.2f}"}
+        entropies = {"cold_bits": numbers.bits(bits[COLD]), "hot_bits": numbers.bits(bits[HOT])}
         st.markdown(say("try_zero", token=first, **values, **entropies))
     sizes = {"vocab_size": f"{page.lm.config.vocab_size:,}"}
     st.markdown(say("try_top_p", token=label, n=f"{here.nucleus[TRY_TOP_P]:,}", **sizes))
@@ -181,7 +181,7 @@ def draw_try(page: Page, chosen: Choice) -> None:
     for key, place in zip(("surest", "open"), ends, strict=True):
         there = run.labels[place.position]
         n = _what_if(run, place.position).nucleus[TRY_TOP_P]
-        st.markdown(say(f"try_{key}", token=there, bits=f"{place.bits:.2f}", n=f"{n:,}"))
+        st.markdown(say(f"try_{key}", token=there, bits=numbers.bits(place.bits), n=f"{n:,}"))
         if place.position != position:
             go = partial(tokens.choose, place.position)
             st.button(say.label("go_to", token=there), key=f"go_{key}", on_click=go)

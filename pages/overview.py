@@ -105,7 +105,7 @@ def _in_order(page: Page, summary: PassSummary, after: Guesses, query: str) -> l
     note = say.plain("blocks_note", ms=numbers.milliseconds(summary.blocks_seconds))
     block = Block(f"{summary.n_blocks} ×", (branch("attention"), branch("feed_forward")), note)
     logits = card("logits", **({"size": say.plain("tied")} if summary.tied else {}))
-    best = f"{short(_label(page, after.ids[0]), 9)} {after.probabilities[0]:.2f}"
+    best = f"{short(_label(page, after.ids[0]), 9)} {numbers.probability(after.probabilities[0])}"
     before = [card(name) for name in ("tokens", "embedding", "positions") if name in parts]
     behind = [card(name) for name in ("final_norm",) if name in parts]
     return [*before, block, *behind, logits, card("probabilities", size=best)]

@@ -88,10 +88,8 @@ def draw_stream(page: Page, measured: Stream, position: int, layer: int) -> None
             highlight=layer,
         )
         mean = measured.mean_shares[layer].tolist()
-        values = dict(
-            zip(("came_in", "attention", "feed_forward"), (f"{100 * s:.1f}\u00a0%" for s in mean), strict=True)
-        )
-        text = say.plain("shares_caption", token=token, layer=layer, **values).replace(" -", " −")
+        values = dict(zip(("came_in", "attention", "feed_forward"), map(numbers.percent, mean), strict=True))
+        text = say.plain("shares_caption", token=token, layer=layer, **values)
         _show(page, fig, "stream_shares", say.plain("shares_alt", token=token), text)
 
 
@@ -195,7 +193,7 @@ def draw_try(page: Page, measured: Stream, steps: dict[str, NormSteps], position
     say, token = page.say, page.run.labels[position]
     st.markdown(say("try_title"))
     busy, half = measured.rewritten_most(position)
-    share = f"{100 * float(measured.shares[busy, 1 + half, position]):.0f}"
+    share = numbers.percent(float(measured.shares[busy, 1 + half, position]), 0)
     st.markdown(say("try_busy", token=token, layer=busy, half=say.plain(HALVES[half]), share=share))
     if busy != layer:
         go = partial(selection.update, layer=busy, half=HALVES[half])
@@ -211,7 +209,7 @@ def _strip(name: str, values: np.ndarray, colour: str) -> Strip:
 
 
 def _near_zero(value: float) -> str:
-    return numbers.power_of_ten(value).replace("-", "−") if abs(value) < 1e-3 else numbers.signed_digits(value)
+    return numbers.power_of_ten(value) if abs(value) < 1e-3 else numbers.signed_digits(value)
 
 
 def _in_brackets(value: float) -> str:

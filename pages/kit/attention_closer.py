@@ -97,13 +97,18 @@ def draw_mask(view: View) -> None:
 
 def _leaked(view: View, own: str, other: str) -> str:
     say, effect = view.page.say, view.effect
-    values = {"own": own, "other": other, "before": f"{effect.mean_before:.2f}", "after": f"{effect.mean_after:.2f}"}
+    values = {
+        "own": own,
+        "other": other,
+        "before": numbers.bits(effect.mean_before),
+        "after": numbers.bits(effect.mean_after),
+    }
     before, after = effect.mean_before_in_sight, effect.mean_after_in_sight
     if before is None or after is None:
         return say("leak_unseen", **values)
     which = "all" if effect.in_sight.all() else "seen"
     cost = "cheaper" if after < before else "dearer"
-    return say(f"leak_{which}_{cost}", **values, before_seen=f"{before:.2f}", after_seen=f"{after:.2f}")
+    return say(f"leak_{which}_{cost}", **values, before_seen=numbers.bits(before), after_seen=numbers.bits(after))
 
 
 def _draw_costs(view: View, own: str, other: str) -> None:

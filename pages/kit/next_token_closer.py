@@ -102,11 +102,11 @@ def _say_costs(page: Page, spent: Costs, mean: float, perplexity: float) -> None
     vocab_size = page.lm.config.vocab_size
     sizes = {"vocab_size": f"{vocab_size:,}"}
     section = "cost_mean" if perplexity < vocab_size else "cost_mean_blind"
-    st.markdown(say(section, mean=f"{mean:.2f}", perplexity=numbers.three_digits(perplexity), **sizes))
+    st.markdown(say(section, mean=numbers.bits(mean), perplexity=numbers.three_digits(perplexity), **sizes))
     ends = {}
     for name, position in (("cheap", spent.cheapest), ("dear", spent.dearest)):
         ends[name] = run.labels[position]
-        ends[f"{name}_bits"] = f"{spent.bits[position - 1]:.2f}"
+        ends[f"{name}_bits"] = numbers.bits(float(spent.bits[position - 1]))
         ends[f"{name}_p"] = numbers.probability(spent.probability(position))
     if spent.cheapest != spent.dearest:
         st.markdown(say("cost_ends", **ends))
@@ -148,7 +148,7 @@ def _costs_figure(page: Page, query: int | None) -> go.Figure:
         highlight=query,
         y_title=say.plain("cost_axis"),
         mean=spent.mean,
-        mean_text=say.plain("cost_mean_mark", mean=f"{spent.mean:.2f}"),
+        mean_text=say.plain("cost_mean_mark", mean=numbers.bits(spent.mean)),
         unknown_text=say.plain("cost_first"),
         unit=say.plain("cost_axis"),
     )

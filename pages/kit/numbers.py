@@ -1,4 +1,13 @@
-"""Numbers as the pages print them: three digits where readers compare, units always."""
+"""Numbers as the pages print them, on every page alike: one way for each kind of quantity, a real minus, 1,204.
+
+three_digits    sizes and lengths that readers compare
+signed_digits   the same where the range is wide
+signed          logits and scores, two decimals
+bits            entropies and costs
+probability     probabilities and weights
+percent         parts of a whole
+power_of_ten    differences that should be 0
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +16,9 @@ from collections.abc import Sequence
 def three_digits(value: float) -> str:
     """At least three digits without an exponent: 0.0421, 3.14, 57.3, 1,204."""
     if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
+        return f"{value:g}".replace("-", "−")
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(decimals, 6)}f}"
+    return f"{value:,.{min(decimals, 6)}f}".replace("-", "−")
 
 
 def probability(value: float) -> str:
@@ -17,6 +26,25 @@ def probability(value: float) -> str:
     if value >= 1e-3 or value == 0:
         return f"{value:.3f}"
     return "< 0.000001" if value < 1e-6 else f"{value:.{-math.floor(math.log10(value))}f}"
+
+
+def bits(value: float) -> str:
+    """Two decimals, without the unit: 3.18; a rounding error below zero is 0.00."""
+    return signed(value)
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """A share of 1: 12.3%, −1.5%; < 0.1% for what is more than nothing, 0.0% for nothing."""
+    least = 0.1**decimals
+    if share and abs(100 * share) < least:
+        return f"{'<' if share > 0 else '> −'} {least:.{decimals}f}%".replace("− ", "−")
+    return f"{signed(100 * share, decimals)}%"
+
+
+def interval(low: float, high: float, *inside: float) -> list[str]:
+    """Numbers between 0 and 1 with as many decimals as tell `low` from `high`, four at least."""
+    decimals = next((n for n in range(4, 16) if f"{low:.{n}f}" != f"{high:.{n}f}"), 16)
+    return [f"{value:.{decimals}f}" for value in (low, high, *inside)]
 
 
 def milliseconds(seconds: float) -> str:
@@ -56,8 +84,8 @@ def signed_digits(value: float) -> str:
 
 
 def power_of_ten(value: float) -> str:
-    """Two digits and a power of ten, for differences: 1.9·10⁻⁶; 0 for none at all."""
+    """Two digits and a power of ten, for differences: 1.9·10⁻⁶, −2.0·10⁻⁸; 0 for none at all."""
     if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    digits, exponent = f"{value:.1e}".split("e")
+        return f"{value:g}".replace("-", "−")
+    digits, exponent = f"{value:.1e}".replace("-", "−", value < 0).split("e")
     return f"{digits}·10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

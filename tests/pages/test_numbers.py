@@ -14,7 +14,7 @@ from tests.pages.reading import AWKWARD, read
 @pytest.mark.parametrize(
     ("value", "printed"),
     [(0, "0"), (0.0421, "0.0421"), (0.5, "0.500"), (3.14159, "3.14"), (57.32, "57.3"), (357.2, "357"),
-     (1204.4, "1,204"), (-2.5, "-2.50"), (math.inf, "inf"), (1e-9, "0.000000")],
+     (1204.4, "1,204"), (-2.5, "−2.50"), (math.inf, "inf"), (1e-9, "0.000000")],
 )  # fmt: skip
 def test_three_digits(value: float, printed: str) -> None:
     assert numbers.three_digits(value) == printed
@@ -38,6 +38,32 @@ def test_signed_digits(value: float, printed: str) -> None:
     assert numbers.signed_digits(value) == printed
 
 
+@pytest.mark.parametrize(
+    ("share", "decimals", "printed"),
+    [(0.1234, 1, "12.3%"), (0.9996, 0, "100%"), (-0.015, 1, "−1.5%"), (0, 1, "0.0%"), (0.0001, 1, "< 0.1%"),
+     (0.002, 0, "< 1%"), (-1e-5, 1, "> −0.1%"), (0.0006, 1, "< 0.1%"), (0.0011, 1, "0.1%")],
+)  # fmt: skip
+def test_percent(share: float, decimals: int, printed: str) -> None:
+    assert numbers.percent(share, decimals) == printed
+
+
+def test_bits_and_powers_have_a_real_minus_and_no_negative_zero() -> None:
+    assert [numbers.bits(value) for value in (3.183, -1e-9, 0.0)] == ["3.18", "0.00", "0.00"]
+    assert numbers.power_of_ten(-2e-8) == "−2.0·10⁻⁸"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "inside", "printed"),
+    [(0.25, 0.5, 0.3, ["0.2500", "0.5000", "0.3000"]),
+     (0.970061, 0.970089, 0.97007, ["0.97006", "0.97009", "0.97007"]),
+     (0.99999991, 0.99999994, 0.99999992, ["0.99999991", "0.99999994", "0.99999992"])],
+)  # fmt: skip
+def test_an_interval_has_the_digits_that_tell_its_ends_apart(
+    low: float, high: float, inside: float, printed: list[str]
+) -> None:
+    assert numbers.interval(low, high, inside) == printed
+
+
 def test_units() -> None:
     assert numbers.milliseconds(0.01234) == "12.3"
     assert numbers.megabytes(26_096_640) == "26.1"
@@ -52,9 +78,9 @@ def test_shares_add_up_and_bars_are_as_long_as_the_counts() -> None:
     fragment = share_table(shares, LIGHT, part_title="part", count_title="parameters", total="all")
     texts = read(fragment).texts
     assert "1,001,000" in texts
-    assert "99.9 %" in texts
-    assert texts.count("< 0.1 %") == 2
-    assert "0.0 %" in texts
+    assert "99.9%" in texts
+    assert texts.count("< 0.1%") == 2
+    assert "0.0%" in texts
     widths = [float(width) for width in re.findall(r"<i style='width:([\d.]+)%'", fragment)]
     assert widths == pytest.approx([0.07, 0.02, 0, 100], abs=0.01)
 

@@ -259,8 +259,8 @@ def test_stacked_bars(palette) -> None:
     values = np.array([[0.2, 0.3, 0.5], [1.1, -0.15, 0.05]])
     fig = stacked_bars(["<b>a", "b"], ["in", "$x$", "c"], values, palette, highlight=0)
     np.testing.assert_array_equal(np.stack([t.x for t in fig.data], axis=1), values)
-    assert fig.data[1].text == ("30 %", "−15 %")
-    assert fig.data[2].text == ("50 %", ""), "no room for five percent"
+    assert fig.data[1].text == ("30%", "−15%")
+    assert fig.data[2].text == ("50%", ""), "no room for five percent"
     low, high = fig.layout.xaxis.range
     assert low <= -0.15
     assert high >= 1.15

@@ -63,11 +63,12 @@ function dress(root, palettes) {
 
 // ------------------------------------------------------------------------------------------------ text, canvas
 
-/** A number as the app prints it; what would round to zero without being zero says so. */
+/** A number as the app prints it (`probability` of numbers.py): what is smaller than `digits` can tell has its first digit. */
 function format(value, digits) {
-  const least = 10 ** -digits;
-  if (value !== 0 && Math.abs(value) < least / 2) return (value < 0 ? "> −" : "< ") + least.toFixed(digits);
-  return value.toFixed(digits).replace("-", "−");
+  const size = Math.abs(value);
+  if (size > 0 && size < 1e-6) return (value < 0 ? "> −" : "< ") + "0.000001";
+  const first = size > 0 && size < 10 ** -digits ? -Math.floor(Math.log10(size)) : digits;
+  return value.toFixed(first).replace("-", "−");
 }
 
 /** Text as people count it: an emoji or a letter with its marks is one. */

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from pages.kit import numbers
 from pages.kit.figures import style
 from pages.kit.palette import Palette
 
@@ -48,7 +49,7 @@ def cost_changes(
     for values, name, width, of_bars in zip(
         pair, (before_name, after_name), (0.8, 0.36), ([colour["before"]] * len(labels), fills), strict=True
     ):
-        printed = [f"{value:.2f} {style.literal(unit)}" if np.isfinite(value) else "–" for value in values]
+        printed = [f"{numbers.bits(value)} {style.literal(unit)}" if np.isfinite(value) else "–" for value in values]
         fig.add_trace(
             go.Bar(
                 x=list(range(len(labels))),

@@ -4,6 +4,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pages.kit import numbers
 from pages.kit.figures import style
 from pages.kit.palette import Palette
 
@@ -31,13 +32,12 @@ def share_table(shares: Sequence[Share], palette: Palette, *, part_title: str, c
 
 
 def _row(share: Share, whole: int, largest: int) -> str:
-    percent = 100 * share.count / (whole or 1)
-    printed = f"{percent:.1f} %" if percent >= 0.1 or share.count == 0 else "&lt; 0.1 %"
+    printed = numbers.percent(share.count / (whole or 1))
     note = f"<small>{_text(share.note)}</small>" if share.note else ""
     return (
         f"<tr><th scope='row'>{_text(share.name)}{note}</th>"
         f"<td class='b'><i style='width:{100 * share.count / largest:.2f}%'></i></td>"
-        f"<td class='n'>{share.count:,}</td><td class='n p'>{printed}</td></tr>"
+        f"<td class='n'>{share.count:,}</td><td class='n p'>{_text(printed)}</td></tr>"
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from pages.kit import numbers
 from pages.kit.figures import style
 from pages.kit.palette import Palette
 
@@ -40,7 +41,7 @@ def stacked_bars(
     )
     for index, name in enumerate(parts):
         column, colour = shares[:, index], colours[index]
-        printed = [f"{100 * share:.0f} %" if abs(share) >= _ROOM * (high - low) else "" for share in column]
+        printed = [numbers.percent(share, 0) if abs(share) >= _ROOM * (high - low) else "" for share in column]
         fig.add_trace(
             go.Bar(
                 x=column,
@@ -49,12 +50,13 @@ def stacked_bars(
                 name=style.label(name, 40),
                 width=0.66,
                 marker={"color": colour, "line": {"width": 1, "color": palette.paper}},
-                text=[text.replace("-", "−") for text in printed],
+                text=printed,
                 textposition="inside",
                 insidetextanchor="middle",
                 textangle=0,
                 textfont={"family": style.MONO, "size": style.SMALL_SIZE, "color": style.readable_on(colour)},
-                hovertemplate="%{fullData.name}<br>%{x:.2%}<extra></extra>",
+                customdata=[numbers.percent(share) for share in column],
+                hovertemplate="%{fullData.name}<br>%{customdata}<extra></extra>",
             )
         )
     fig.update_layout(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from pages.kit import numbers
 from pages.kit.figures import style
 from pages.kit.palette import Palette
 
@@ -30,10 +31,10 @@ def token_costs(
     `max_width` the one above which bars would only grow fat.
     Raises ValueError if the lengths differ.
     """
-    numbers = np.asarray(bits, dtype=np.float64)
-    if numbers.shape != (len(labels),):
-        raise ValueError(f"{len(labels)} labels for costs of shape {numbers.shape}")
-    finite = numbers[np.isfinite(numbers)]
+    costs = np.asarray(bits, dtype=np.float64)
+    if costs.shape != (len(labels),):
+        raise ValueError(f"{len(labels)} labels for costs of shape {costs.shape}")
+    finite = costs[np.isfinite(costs)]
     top = max(float(finite.max(initial=0.0)), mean or 0.0, 1.0) * 1.08
     fills = [palette.accent] * len(labels)
     ticks = [style.label(text, 12) for text in labels]
@@ -47,12 +48,15 @@ def token_costs(
     fig.add_trace(
         go.Bar(
             x=list(range(len(labels))),
-            y=numbers,
+            y=costs,
             width=0.66,
             marker={"color": fills, "cornerradius": 3, "line": {"width": 0}},
             customdata=[
-                [style.label(text, 40), f"{number:.2f} {style.literal(unit)}" if np.isfinite(number) else unknown_text]
-                for text, number in zip(labels, numbers, strict=True)
+                [
+                    style.label(text, 40),
+                    f"{numbers.bits(cost)} {style.literal(unit)}" if np.isfinite(cost) else unknown_text,
+                ]
+                for text, cost in zip(labels, costs, strict=True)
             ],
             hovertemplate="%{x} · %{customdata[0]}<br>%{customdata[1]}<extra></extra>",
         )
