@@ -14,7 +14,7 @@ from model.cache import KVCache
 from model.decode import OneToken
 from model.hooks import listening
 from model.masks import MaskRule
-from model.sampling import Draw, Ledger, SamplingSettings, draw, ledger
+from model.sampling import Draw, Ledger, SamplingSettings, draw, ledger, random_numbers
 from model.tokenizer import StreamDecoder, Tokenizer
 from model.transformer import Transformer
 
@@ -76,8 +76,9 @@ def generate(
     """Continue `prompt`, one `Step` a token, until the end-of-text token or `max_new_tokens`.
 
     What does not fit is said by the call itself; the work begins with the first `next`, and ends when the caller
-    stops iterating. The same prompt, settings and seed give the same tokens, with or without the cache. With a
-    `window` every token reads only that many, the cache slides, and the text may grow without end (unless
+    stops iterating. The same prompt, settings and seed give the same tokens, with or without the cache, and so does a
+    prompt that holds the first of them already: each place in the text has its random number. With a `window` every
+    token reads only that many, the cache slides, and the text may grow without end (unless
     positions are learned: their table ends); `bits` quantises the cache.
 
     Raises:
@@ -120,7 +121,7 @@ def _steps(
     cache: KVCache | None,
     rule: MaskRule,
 ) -> Iterator[Step]:
-    generator = torch.Generator().manual_seed(sampling.seed)
+    generator = random_numbers(sampling.seed, len(ids))
     one = OneToken.of(transformer, cache)
     for index in range(max_new_tokens):
         begun = time.perf_counter()

@@ -12,7 +12,7 @@ from model.ledger import Ledger
 from model.losses import perplexity, token_losses
 from model.settings import SamplingSettings
 
-__all__ = ["Draw", "Ledger", "SamplingSettings", "draw", "ledger", "perplexity", "token_losses"]
+__all__ = ["Draw", "Ledger", "SamplingSettings", "draw", "ledger", "perplexity", "random_numbers", "token_losses"]
 
 
 def ledger(logits: Tensor, settings: SamplingSettings, previous_ids: Iterable[int] = ()) -> Ledger:
@@ -25,6 +25,17 @@ def ledger(logits: Tensor, settings: SamplingSettings, previous_ids: Iterable[in
             vocabulary.
     """
     return Ledger(logits, settings, previous_ids)
+
+
+def random_numbers(seed: int, place: int) -> torch.Generator:
+    """The random numbers that a seed has for a text, from its token `place` on (0: the first token of the text).
+
+    Every place has its own, so a token is drawn alike whether what stands before it was typed or written, and
+    whether it is written in one go or token by token.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    torch.rand(place, generator=generator, dtype=torch.float64)
+    return generator
 
 
 @dataclass(frozen=True)

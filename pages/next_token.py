@@ -48,6 +48,7 @@ def draw_bar(page: Page, chosen: Choice) -> None:
     n_tokens, label = len(page.run.tokens), _label(page, drawn.id)
     first = entries.top(min(N_BAR, entries.n_kept)).tolist()
     greedy = entries.settings.greedy
+    low, high, u = numbers.interval(drawn.low, drawn.high, drawn.u)
     figure = figures.draw_bar(
         [_label(page, token) for token in first],
         [float(p) for p in entries.candidates[: len(first)]],
@@ -55,15 +56,15 @@ def draw_bar(page: Page, chosen: Choice) -> None:
         rest_label=say.plain("draw_more", n=entries.n_kept - len(first)),
         u=None if greedy else drawn.u,
         drawn=first.index(drawn.id) if drawn.id in first else None,
-        mark_text=say.plain("draw_mark", u=f"{drawn.u:.4f}", token=label),
+        mark_text=say.plain("draw_mark", u=u, token=label),
     )
     if greedy:
         caption = say.plain("draw_caption_greedy")
     elif entries.n_kept == 1:
         caption = say.plain("draw_caption_one")
     else:
-        ends = {"low": f"{drawn.low:.4f}", "high": f"{drawn.high:.4f}"}
-        caption = say.plain("draw_caption", seed=page.sel.seed, token=f"“{label}”", **ends)
+        place = chosen.position + 1
+        caption = say.plain("draw_caption", seed=page.sel.seed, place=place, token=f"“{label}”", low=low, high=high)
     with st.container(key="section_draw", gap="xsmall"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             title = say("draw_title", token=page.run.labels[chosen.position])
@@ -81,7 +82,7 @@ def draw_bar(page: Page, chosen: Choice) -> None:
         show.figure(
             figure,
             "draw",
-            alt=say.plain("draw_alt_greedy" if greedy else "draw_alt", u=f"{drawn.u:.4f}", token=label),
+            alt=say.plain("draw_alt_greedy" if greedy else "draw_alt", u=u, token=label),
             caption=show.caption_html(Kind.MEASURED, say.plain("measured"), caption, palette=page.palette),
         )
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from model.losses import perplexity, token_losses
-from model.sampling import Draw, Ledger, SamplingSettings, draw, ledger
+from model.sampling import Draw, Ledger, SamplingSettings, draw, ledger, random_numbers
 from model.trace import Trace
 from model.transformer import Transformer
 
@@ -66,8 +66,8 @@ class Choice:
 
 
 def choice(run: Trace, position: int, settings: SamplingSettings) -> Choice:
-    """Choose the token after `position`, as generation chooses its first: the repetition penalty sees the tokens up to
-    there, and the seed starts anew.
+    """Choose the token after `position`, as generation does there: the repetition penalty sees the tokens up to it,
+    and the random number is that of the place.
 
     Raises:
         IndexError: if the run has no such position.
@@ -76,7 +76,7 @@ def choice(run: Trace, position: int, settings: SamplingSettings) -> Choice:
     if not 0 <= position < n:
         raise IndexError(f"Position {position}: this run has {n} tokens.")
     entries = ledger(run.logits[position], settings, run.tokens[: position + 1])
-    return Choice(position, entries, draw(entries, torch.Generator().manual_seed(settings.seed)))
+    return Choice(position, entries, draw(entries, random_numbers(settings.seed, position + 1)))
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def _draw_costs(view: View, own: str, other: str) -> None:
         legend["marked"] = say.plain("in_sight", mask=other)
     if in_sight.all():
         del legend["after"]
-    words = tuple(say.plain(word) for word in ("was_in_sight", "cost_axis", "bits"))
+    words = tuple(say.plain(word) for word in ("was_in_sight", "cost_axis", "bits_unit"))
     fig = _costs(page.run, view.other_run, own, other, words, page.palette)
     text = say.plain("leak_caption_padding" if view.mask == "padding" else "leak_caption")
     st.html(figures.cost_legend(legend, page.palette))

@@ -43,7 +43,7 @@ class Selection:
     top_p: float = 1.0
     min_p: float = 0.0
     penalty: float = 1.0
-    seed: int = 0
+    seed: int = 6  # its random numbers for the example texts fall on likely tokens, as most draws do
     length: int = 40
     samples: int = 2
     scale: str = "linear"

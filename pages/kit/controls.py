@@ -75,10 +75,16 @@ def sampling_controls(page: Page, reasons: Mapping[str, str] | None = None) -> N
             with st.container(key="seed_and_draw", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
                 low, high = map(int, RANGES["seed"])
                 drawn = not idle.greedy("seed")
-                key = selection.widget("seed", sel.seed)
-                st.number_input(
-                    say.label("seed"), low, high, key=key, width=104, disabled=not drawn, help=say("help_seed")
-                )
+                with st.container(width=104, gap="xsmall"):
+                    st.markdown(say.label("seed"), help=say("help_seed"))  # a label of its own keeps its ? far away
+                    st.number_input(
+                        say.label("seed"),
+                        low,
+                        high,
+                        key=selection.widget("seed", sel.seed),
+                        disabled=not drawn,
+                        label_visibility="collapsed",
+                    )
                 st.button(
                     say.label("draw_again"),
                     key="draw_again",

@@ -150,7 +150,7 @@ def _costs_figure(page: Page, query: int | None) -> go.Figure:
         mean=spent.mean,
         mean_text=say.plain("cost_mean_mark", mean=numbers.bits(spent.mean)),
         unknown_text=say.plain("cost_first"),
-        unit=say.plain("cost_axis"),
+        unit=say.plain("bits_unit"),
     )
 
 

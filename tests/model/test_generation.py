@@ -43,6 +43,13 @@ def test_another_seed_gives_another_text(storyteller):
     assert len(texts) > 4
 
 
+def test_a_prompt_that_holds_the_first_tokens_goes_on_alike(storyteller):
+    sampling = SamplingSettings(temperature=1.2, seed=8)
+    steps = list(storyteller.generate("Once upon a time", 12, sampling))
+    for done in (1, 5, 11):
+        assert ids_of(storyteller.generate(steps[done - 1].ids, 12 - done, sampling)) == ids_of(steps)[done:]
+
+
 def test_greedy_is_the_argmax_of_the_trace(storyteller):
     ids = storyteller.tokenizer.encode("One day, a dog")
     for step in storyteller.generate(ids, 8, SamplingSettings(temperature=0.0)):

@@ -18,7 +18,7 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-from model.sampling import Ledger, SamplingSettings, draw, ledger
+from model.sampling import Ledger, SamplingSettings, draw, ledger, random_numbers
 from tests.cases import SAMPLING
 
 
@@ -278,6 +278,15 @@ def test_draw_is_an_interval_of_the_bar(logits: Tensor, settings: SamplingSettin
     before = entries.final[entries.order[: entries.rank[drawn.id]]].sum()
     assert drawn.low == pytest.approx(float(before), abs=1e-12)
     assert drawn == draw(ledger(logits, settings), torch.Generator().manual_seed(seed))
+
+
+@given(st.integers(0, 2**31), st.integers(0, 600))
+def test_every_place_of_a_text_has_the_random_number_that_the_seed_reaches_there(seed: int, place: int) -> None:
+    one_by_one = torch.Generator().manual_seed(seed)
+    for _ in range(place):
+        torch.rand((), generator=one_by_one, dtype=torch.float64)
+    after = [torch.rand((), generator=g, dtype=torch.float64) for g in (one_by_one, random_numbers(seed, place))]
+    assert after[0] == after[1]
 
 
 @pytest.mark.parametrize(

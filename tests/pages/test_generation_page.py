@@ -13,6 +13,7 @@ from model.config import TransformerConfig
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
 from pages.kit import limits, loading
+from pages.kit.choices import Selection
 from pages.kit.prose import code
 from pages.kit.writing import MAX_BRANCHES, Row, Writing
 from tests.cases import TEXTS
@@ -125,9 +126,9 @@ def test_a_token_is_looked_at(storyteller: LanguageModel) -> None:
     well(pick(app, "texts", query=place, key=row))
     header = unpack(message(app, "texts").bytes)[0]
     assert (header["row"], header["place"]) == (row, place)
-    step = list(storyteller.generate(TEXT, 10, SamplingSettings()))[place]
+    step = list(storyteller.generate(TEXT, 10, Selection().sampling))[place]
     label = storyteller.tokenizer.labels(step.ids)[-1]
-    assert [h.value for h in app.subheader][1] == f"Token {place + 1} of “Seed 0”: {code(label)}"
+    assert [h.value for h in app.subheader][1] == f"Token {place + 1} of “Seed {Selection().seed}”: {code(label)}"
     facts = next(e.proto.body for e in app.main.get("html") if "atlas-facts" in e.proto.body)
     values = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", facts))
     assert values["random number u"] == f"{step.draw.u:.4f}"
@@ -151,10 +152,10 @@ def test_rewinding_makes_it_every_pages_run(storyteller: LanguageModel) -> None:
     well(pick(app, "texts", query=6, key=1))
     before = rows(app)
     app.button(key="rewind").click().run()
-    steps = list(storyteller.generate(TEXT, 7, SamplingSettings()))
+    steps = list(storyteller.generate(TEXT, 7, Selection().sampling))
     assert selection(well(app)).ids == steps[-1].ids
     assert [[c["id"] for c in row["chips"]] for row in before] == ids(app), "the texts stay"
-    assert "Every page now shows the text up to token 7 of **Seed 0**" in said(app)
+    assert f"Every page now shows the text up to token 7 of **Seed {Selection().seed}**" in said(app)
     assert app.text_area[0].value == storyteller.tokenizer.decode(steps[-1].ids)
     for page in ("overview", "attention", "heads", "next_token", "generation"):
         well(turn_to(app, page))
@@ -174,7 +175,7 @@ def test_from_a_rewound_text_it_writes_on(storyteller: LanguageModel) -> None:
     written(well(app).button(key="write_on").click().run())
     start = tuple(storyteller.tokenizer.encode(TEXT)) + tuple(generated(storyteller, TEXT, 4, temperature=0))
     assert selection(app).ids == start
-    assert ids(app)[1] == generated(storyteller, start, 8)
+    assert ids(app)[1] == generated(storyteller, start, 8, seed=selection(app).seed)
 
 
 def test_branching_takes_another_token_and_goes_on(storyteller: LanguageModel) -> None:
@@ -218,7 +219,8 @@ def test_nothing_stale_is_shown(storyteller: LanguageModel, change: str) -> None
     else:
         app.slider(key=f"choose_{change}").set_value(new[change]).run()
     written(app)
-    now = {"text": TEXT, "temperature": 1.0, "seed": 0, "length": 6, "samples": 1} | {change: new[change]}
+    before = {"text": TEXT, "temperature": 1.0, "seed": Selection().seed, "length": 6, "samples": 1}
+    now = before | {change: new[change]}
     expected = [generated(storyteller, now["text"], now["length"], temperature=0)]
     for number in range(now["samples"]):
         sampling = {"temperature": now["temperature"], "seed": now["seed"] + number}
@@ -317,7 +319,7 @@ def test_what_to_try_is_measured() -> None:
     assert code(pairs[place][1]["label"]) in words
     for row in (greedy, drawn):
         mean = sum(chip["p"] for chip in row["chips"]) / len(row["chips"])
-        assert f"{mean:.2f}".replace(".", "\\.") in words
+        assert f"{mean:.3f}".replace(".", "\\.") in words
 
 
 def test_what_cannot_be_picked_is_ignored() -> None:

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from model.language import LanguageModel
-from model.sampling import SamplingSettings
+from model.sampling import SamplingSettings, random_numbers
 from pages.kit import limits
-from pages.kit.prose import code, escape
+from pages.kit.choices import Selection
+from pages.kit.numbers import interval
+from pages.kit.prose import Prose, code, escape
 from tests.cases import TEXTS
 from tests.pages.component_io import pick, sent
 from tests.pages.reading import array, drawn
@@ -133,10 +136,7 @@ def test_the_ledger_is_the_one_computed_by_hand(storyteller: LanguageModel, sett
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_the_draw_is_the_one_that_generation_makes(storyteller: LanguageModel, settings: dict[str, float]) -> None:
-    names = {"penalty": "repetition_penalty"}
-    step = next(
-        storyteller.generate(TEXT, 1, SamplingSettings(**{names.get(name, name): v for name, v in settings.items()}))
-    )
+    step = next(storyteller.generate(TEXT, 1, replace(Selection(), **settings).sampling))
     label = storyteller.tokenizer.label(step.id)
     app = opened(text=TEXT, **settings)
     (row,) = [row for row in table(app)[1] if "drawn" in row["class"].split()]
@@ -147,7 +147,8 @@ def test_the_draw_is_the_one_that_generation_makes(storyteller: LanguageModel, s
     if settings.get("temperature") == 0:
         assert marks == []
     else:
-        assert [drawn(mark) for mark in marks] == [f"<b>u = {step.draw.u:.4f} → “{label}”</b>"]
+        _, _, u = interval(step.draw.low, step.draw.high, step.draw.u)
+        assert [drawn(mark) for mark in marks] == [f"<b>u = {u} → “{label}”</b>"]
     lengths = array(bar["data"][0]["x"])
     assert lengths.sum() == pytest.approx(1)
     assert lengths[0] == pytest.approx(float(step.ledger.final.max()), abs=1e-6)
@@ -187,9 +188,11 @@ def test_moving_a_control_draws_again_and_the_draw_again_button_too(storyteller:
     final = by_hand(logits, ids, temperature=0.5)["final"]
     assert number(table(app)[1][0]["final"]) == pytest.approx(final.max(), abs=0.00051)
     well(app.button(key="draw_again").click().run())
-    assert selection(app).seed == 1
-    step = next(storyteller.generate(TEXT, 1, SamplingSettings(temperature=0.5, seed=1)))
-    assert any(f"u = {step.draw.u:.4f}" in n["text"] for n in figure(app, "draw")["layout"]["annotations"])
+    seed = selection(app).seed
+    assert seed == Selection().seed + 1
+    step = next(storyteller.generate(TEXT, 1, SamplingSettings(temperature=0.5, seed=seed)))
+    u = f"u = {step.draw.u:.4f}"
+    assert any(u in n["text"] for n in figure(app, "draw")["layout"]["annotations"])
 
 
 def test_settings_outlive_a_page_change() -> None:
@@ -239,6 +242,35 @@ def test_what_was_drawn_can_be_written(storyteller: LanguageModel) -> None:
     well(app.button(key="write").click().run())
     assert selection(app).ids == step.ids
     assert sent(app, "strip")[0]["n_tokens"] == len(step.ids)
+
+
+def test_written_one_by_one_it_is_the_text_that_generation_writes(storyteller: LanguageModel) -> None:
+    steps = list(storyteller.generate(TEXT, 4, SamplingSettings(seed=3)))
+    app, numbers = opened(text=TEXT, seed=3), []
+    for _ in steps:
+        (mark,) = figure(app, "draw")["layout"]["annotations"]
+        numbers.append(re.search(r"u = ([\d.]+)", mark["text"])[1])
+        well(app.button(key="write").click().run())
+    assert selection(app).ids == steps[-1].ids
+    assert [float(u) for u in numbers] == pytest.approx([step.draw.u for step in steps], abs=5.1e-5)
+    assert len(set(numbers)) == len(numbers), "each position has a number of its own"
+
+
+@pytest.mark.parametrize("name", ["english", "chinese", "code", "pattern"])
+def test_a_first_visit_draws_a_likely_token(name: str) -> None:
+    rows = table(opened(text=Prose("common").plain(f"example_{name}_text")))[1]
+    (row,) = [row for row in rows if "drawn" in row["class"].split()]
+    assert int(row["#"]) <= 10
+
+
+def test_the_interval_of_a_narrow_token_has_two_ends(storyteller: LanguageModel) -> None:
+    n = len(storyteller.tokenizer.encode(TEXT))
+    late = (s for s in range(50_000) if torch.rand((), generator=random_numbers(s, n), dtype=torch.float64) > 0.9995)
+    app = opened(text=TEXT, seed=next(late))
+    low, high = re.search(r"owns ([\d.]+) to ([\d.]+)", captions(app)).groups()
+    (mark,) = figure(app, "draw")["layout"]["annotations"]
+    assert float(low) <= float(re.search(r"u = ([\d.]+)", mark["text"])[1]) <= float(high)
+    assert float(low) < float(high)
 
 
 def test_a_full_text_cannot_be_written_on() -> None:

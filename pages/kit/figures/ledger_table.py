@@ -41,7 +41,8 @@ def ledger_table(
 
     columns: titles of `LedgerRow.cells`. description: what a screen reader says about the table.
     The bars of the last column share one scale from 0 to the largest final probability.
-    On a narrow screen the table scrolls sideways inside its frame. Raises ValueError if a row lacks cells.
+    On a narrow screen token and final probability stay in sight, and what is between them scrolls sideways.
+    Raises ValueError if a row lacks cells.
     """
     top = max((row.final for row in rows), default=0.0) or 1.0
     heads = "".join(
@@ -50,7 +51,7 @@ def ledger_table(
             ("token", token_title),
             *(("number", title) for title in columns),
             ("verdict", verdict_title),
-            ("number", final_title),
+            ("number final", final_title),
         )
     )
     body = []
@@ -64,7 +65,7 @@ def ledger_table(
         body.append(
             f'<tr class="{state}"{current}><th scope="row" class="token">{_text(style.short(row.label, 24))}</th>'
             f'{numbers}<td class="verdict">{_text(row.verdict)}</td>'
-            f'<td class="number">{_text(row.printed or f"{row.final:.3f}")}</td><td class="bar">{bar}</td></tr>'
+            f'<td class="number final">{_text(row.printed or f"{row.final:.3f}")}</td><td class="bar">{bar}</td></tr>'
         )
     name = f' aria-label="{_text(description)}"' if description else ""
     return (
@@ -80,9 +81,10 @@ def _text(text: str) -> str:
 
 def _css(palette: Palette) -> str:
     wash = style.mix(palette.paper, palette.accent, 0.1)
+    edge = style.faded(palette.ink, 0.16)
     grey = style.mix(palette.paper, palette.muted, 0.92)
     return f"""
-.atlas-ledger{{overflow-x:auto;color:{palette.ink};font-family:{style.SANS};font-size:14px;line-height:1.3}}
+.atlas-ledger{{container-type:inline-size;overflow-x:auto;color:{palette.ink};font-family:{style.SANS};font-size:14px;line-height:1.3}}
 .atlas-ledger:focus-visible{{outline:2px solid {palette.accent};outline-offset:2px}}
 .atlas-ledger table{{border-collapse:collapse;width:100%;min-width:640px;margin:0}}
 .atlas-ledger th,.atlas-ledger td{{border:0;border-bottom:1px solid {palette.line};padding:5px 10px;text-align:right;
@@ -93,6 +95,17 @@ white-space:pre;font-weight:400;vertical-align:middle;background:none}}
 .atlas-ledger tbody .token{{position:sticky;left:0;background:{palette.paper};unicode-bidi:isolate}}
 .atlas-ledger td.bar{{width:26%;min-width:110px;text-align:left}}
 .atlas-ledger i{{display:block;height:13px;min-width:2px;border-radius:3px;background:{palette.accent}}}
+@container (max-width:640px){{
+.atlas-ledger table{{min-width:0}}
+.atlas-ledger .bar{{display:none}}
+.atlas-ledger thead .token{{position:sticky;left:0}}
+.atlas-ledger .final{{position:sticky;right:0}}
+.atlas-ledger .token,.atlas-ledger .final{{z-index:1;background:{palette.paper}}}
+.atlas-ledger :is(.token,.final)::after{{content:"";position:absolute;top:0;bottom:0;width:12px;pointer-events:none;
+background:linear-gradient(to right,{edge},transparent)}}
+.atlas-ledger .token::after{{left:100%}}
+.atlas-ledger .final::after{{right:100%;transform:scaleX(-1)}}
+}}
 .atlas-ledger tr.cut td,.atlas-ledger tr.cut th{{color:{grey}}}
 .atlas-ledger tr.drawn td,.atlas-ledger tbody tr.drawn .token{{background:{wash};font-weight:600}}
 """

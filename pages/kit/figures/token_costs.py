@@ -37,6 +37,8 @@ def token_costs(
     finite = costs[np.isfinite(costs)]
     top = max(float(finite.max(initial=0.0)), mean or 0.0, 1.0) * 1.08
     fills = [palette.accent] * len(labels)
+    behind = style.literal(unit)
+    printed = [f"{numbers.bits(cost)} {behind}" if np.isfinite(cost) else unknown_text for cost in costs]
     ticks = [style.label(text, 12) for text in labels]
     if highlight is not None and 0 <= highlight < len(labels):
         fills[highlight] = palette.query
@@ -51,13 +53,7 @@ def token_costs(
             y=costs,
             width=0.66,
             marker={"color": fills, "cornerradius": 3, "line": {"width": 0}},
-            customdata=[
-                [
-                    style.label(text, 40),
-                    f"{numbers.bits(cost)} {style.literal(unit)}" if np.isfinite(cost) else unknown_text,
-                ]
-                for text, cost in zip(labels, costs, strict=True)
-            ],
+            customdata=[[style.label(text, 40), cost] for text, cost in zip(labels, printed, strict=True)],
             hovertemplate="%{x} · %{customdata[0]}<br>%{customdata[1]}<extra></extra>",
         )
     )
