@@ -10,7 +10,8 @@ from model.cache import KVCache, Plan
 from model.config import TransformerConfig
 from model.hooks import HookPoint, listening
 from model.kernels import Visible, explicit, fused
-from model.positions import rotate
+from model.norms import Normalization
+from model.positions import rotate, rotate_part
 
 
 @dataclass
@@ -39,6 +40,10 @@ class Attention(nn.Module):
         self.W_K = nn.Linear(config.d_model, d_kv, bias=config.qkv_bias)
         self.W_V = nn.Linear(config.d_model, d_kv, bias=config.qkv_bias)
         self.W_O = nn.Linear(d_q, config.d_model, bias=config.out_bias)
+        self.d_rotary = config.rotary
+        normed = config.qk_norm and not cross
+        self.q_norm = Normalization(config, f"{name}.q_norm", head=True) if normed else None
+        self.k_norm = Normalization(config, f"{name}.k_norm", head=True) if normed else None
         self.hook_q = HookPoint(f"{name}.hook_q")
         self.hook_k = HookPoint(f"{name}.hook_k")
         self.hook_v = HookPoint(f"{name}.hook_v")
@@ -57,8 +62,10 @@ class Attention(nn.Module):
         else:
             k, v = self._project_kv(x)  # (B, T, H_kv, D)
             if run.rotation is not None:
-                q = self.hook_rot_q(rotate(q, run.rotation))
-                k = self.hook_rot_k(rotate(k, run.rotation))
+                if self.q_norm is not None and self.k_norm is not None:
+                    q, k = self.q_norm(q), self.k_norm(k)
+                q = self.hook_rot_q(self._rotate(q, run.rotation))
+                k = self.hook_rot_k(self._rotate(k, run.rotation))
             k, v = k.transpose(1, 2), v.transpose(1, 2)  # (B, H_kv, T, D)
             if run.cache is not None and run.plan is not None:
                 k, v = run.cache.append(self.layer, k, v, run.plan.first)  # (B, H_kv, S, D)
@@ -73,6 +80,11 @@ class Attention(nn.Module):
         z = self.hook_z(attended.out.transpose(1, 2))  # (B, T, H, D)
         out: Tensor = self.W_O(z.flatten(2))
         return out
+
+    def _rotate(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+        if self.d_rotary == self.d_head:
+            return rotate(x, rotation)
+        return rotate_part(x, rotation, self.d_rotary)
 
     def _project_kv(self, x: Tensor) -> tuple[Tensor, Tensor]:
         shape = (*x.shape[:-1], self.n_kv_heads, self.d_head)

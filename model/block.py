@@ -12,11 +12,15 @@ from model.norms import Normalization
 
 
 class Block(nn.Module):
-    """Pre-norm: x + f(norm(x)) (Xiong et al. 2020). Post-norm: norm(x + f(x)) (Vaswani et al. 2017)."""
+    """Pre-norm: x + f(norm(x)) (Xiong et al. 2020). Post-norm: norm(x + f(x)) (Vaswani et al. 2017).
+
+    Parallel: x + f(norm(x)) + g(norm(x)), so that the feed-forward does not see what attention wrote (GPT-J).
+    """
 
     def __init__(self, config: TransformerConfig, name: str, layer: int, cross: bool = False) -> None:
         super().__init__()
         self.pre = config.norm_place == "pre"
+        self.parallel = config.parallel
         self.ln1 = Normalization(config, f"{name}.ln1")
         self.attn = Attention(config, f"{name}.attn", layer)
         self.ln_cross = Normalization(config, f"{name}.ln_cross") if cross else None
@@ -34,6 +38,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor, run: Pass) -> Tensor:
         """`(B, T, d_model)` to the same shape."""
         x = self.hook_resid_pre(x)
+        before = x
         h = self.ln1(x) if self.pre else x
         x = self.hook_resid_mid(x + self.hook_attn_out(self.attn(h, run)))
         x = x if self.pre else self.ln1(x)
@@ -41,6 +46,6 @@ class Block(nn.Module):
             h = self.ln_cross(x) if self.pre else x
             x = self.hook_resid_mid_cross(x + self.hook_cross_attn_out(self.cross_attn(h, run)))
             x = x if self.pre else self.ln_cross(x)
-        h = self.ln2(x) if self.pre else x
+        h = self.ln2(before if self.parallel else x) if self.pre else x
         x = self.hook_resid_post(x + self.hook_mlp_out(self.mlp(h)))
         return x if self.pre else self.ln2(x)

@@ -11,6 +11,7 @@ Positions = Literal["rope", "learned", "sinusoidal", "alibi", "none"]
 Norm = Literal["layernorm", "rmsnorm"]
 NormPlace = Literal["pre", "post"]
 Activation = Literal["relu", "gelu_tanh", "gelu_erf", "swiglu", "geglu"]
+Head = Literal["linear", "mlm", "none"]
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "kind": get_args(Kind),
@@ -18,16 +19,20 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "norm": get_args(Norm),
     "norm_place": get_args(NormPlace),
     "activation": get_args(Activation),
+    "head": get_args(Head),
 }
 _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "int": ((int,), "a whole number"),
     "int | None": ((int,), "a whole number"),
     "float": ((int, float), "a number"),
     "bool": ((bool,), "true or false"),
+    "tuple[int, ...]": ((int,), "a tuple of whole numbers"),
+    "tuple[float, ...]": ((int, float), "a tuple of numbers"),
 }
 # Far above any published model, far below what a hostile file could ask for.
 _LIMITS = {"vocab_size": 2_000_000, "d_model": 65_536, "d_ff": 1_048_576, "d_head": 8_192}
 _LIMITS |= {"n_layers": 1_024, "n_encoder_layers": 1_024, "n_heads": 1_024, "max_positions": 16_777_216}
+_LIMITS |= {"n_token_types": 65_536}
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,17 @@ class TransformerConfig:
     kind: Kind = "decoder"
     positions: Positions = "rope"
     rope_theta: float = 10_000.0
+    # RoPE turns the first `d_rotary` features of each head (GPT-NeoX: a quarter of them); None: all.
+    d_rotary: int | None = None
+    # What the frequency of each rotated pair is divided by, to read longer texts than in training; empty: nothing.
+    rope_divisors: tuple[float, ...] = ()
     norm: Norm = "rmsnorm"
     norm_eps: float = 1e-5
     norm_place: NormPlace = "pre"
+    # Attention and feed-forward both read the stream as it enters the block (Wang & Komatsuzaki 2021, GPT-J).
+    parallel: bool = False
+    # An RMS norm over the features of each query and key, before RoPE (Henry et al. 2020; Qwen3).
+    qk_norm: bool = False
     activation: Activation = "swiglu"
     qkv_bias: bool = False
     out_bias: bool = False
@@ -66,10 +79,18 @@ class TransformerConfig:
     scale_embeddings: bool = False
     # BERT normalises the sum of token and position embeddings before the first block.
     embedding_norm: bool = False
+    # BERT adds a vector that tells the first sentence of a pair from the second; 0: none.
+    n_token_types: int = 0
+    # From the stream to the vocabulary: "linear"; "mlm", BERT's masked-LM head (dense, activation, norm first);
+    # "none" for a model of sentences, whose output is one vector a token.
+    head: Head = "linear"
+    unembed_bias: bool = False
     n_encoder_layers: int = 0
     bos_id: int | None = None
     eos_id: int | None = None
     pad_id: int | None = None
+    # More tokens that end a text, such as the end of a turn in a dialogue.
+    more_eos_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -83,8 +104,8 @@ class TransformerConfig:
         for name, limit in _LIMITS.items():
             if getattr(self, name) > limit:
                 raise ValueError(f"{name} is {getattr(self, name):,}; more than {limit:,} is not a model we can hold.")
-        if self.n_encoder_layers < 0:
-            raise ValueError("n_encoder_layers must not be negative.")
+        if self.n_encoder_layers < 0 or self.n_token_types < 0:
+            raise ValueError("n_encoder_layers and n_token_types must not be negative.")
         if self.n_heads % self.n_kv_heads:
             raise ValueError(
                 f"n_heads ({self.n_heads}) must be a multiple of n_kv_heads ({self.n_kv_heads}): "
@@ -92,6 +113,16 @@ class TransformerConfig:
             )
         if self.positions == "rope" and self.d_head % 2:
             raise ValueError(f"d_head is {self.d_head}; RoPE turns pairs of features, so it must be even.")
+        if not 0 < self.rotary <= self.d_head or (self.rotary % 2 and self.d_rotary is not None):
+            raise ValueError(f"d_rotary is {self.d_rotary}; it must be even and at most d_head ({self.d_head}).")
+        if self.rope_divisors and (len(self.rope_divisors) != self.rotary // 2 or not min(self.rope_divisors) > 0):
+            raise ValueError(f"rope_divisors must be {self.rotary // 2} numbers above 0, one for each rotated pair.")
+        if self.positions != "rope" and (self.qk_norm or self.d_rotary is not None or self.rope_divisors):
+            raise ValueError("qk_norm, d_rotary and rope_divisors are for a model with RoPE.")
+        if self.n_token_types and self.kind == "encoder_decoder":
+            raise ValueError("n_token_types is for a model of one stack.")
+        if self.parallel and (self.norm_place == "post" or self.kind == "encoder_decoder"):
+            raise ValueError("A parallel block is pre-norm and has no cross-attention.")
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ValueError(f"d_model is {self.d_model}; sinusoidal positions need an even number.")
         if (self.kind == "encoder_decoder") != (self.n_encoder_layers > 0):
@@ -105,13 +136,26 @@ class TransformerConfig:
         if annotation not in _TYPES or (value is None and "None" in annotation):
             return
         types, wanted = _TYPES[annotation]
-        if not isinstance(value, types) or isinstance(value, bool) != (types == (bool,)):
+        for part in value if isinstance(value, tuple) and annotation.startswith("tuple") else (value,):
+            if not isinstance(part, types) or isinstance(part, bool) != (types == (bool,)):
+                raise ValueError(f"{name} is {value!r:.40}; it must be {wanted}.")
+        if annotation.startswith("tuple") and not isinstance(value, tuple):
             raise ValueError(f"{name} is {value!r:.40}; it must be {wanted}.")
 
     @property
     def gated(self) -> bool:
         """Whether the feed-forward multiplies a gate with a linear projection (Shazeer 2020)."""
         return self.activation in ("swiglu", "geglu")
+
+    @property
+    def rotary(self) -> int:
+        """How many features of each head RoPE turns."""
+        return self.d_head if self.d_rotary is None else self.d_rotary
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """Every token that ends a text."""
+        return (*(() if self.eos_id is None else (self.eos_id,)), *self.more_eos_ids)
 
     @property
     def causal(self) -> bool:

@@ -78,7 +78,8 @@ class OneToken:
         ]
         assert transformer.ln_final is not None
         self.final = transformer.ln_final.weight
-        cos, sin = rope_rotation(torch.arange(cache.room)[None], self.config.d_head, self.config.rope_theta)
+        c = self.config
+        cos, sin = rope_rotation(torch.arange(cache.room)[None], c.d_head, c.rope_theta, c.rope_divisors)
         self.cos, self.sin = cos[0], sin[0]  # (room, 1, 2, D / 2)
 
     @classmethod
@@ -92,10 +93,11 @@ class OneToken:
         sizes = (c.vocab_size, c.d_model, c.n_layers, c.n_heads, c.n_kv_heads, c.d_head, c.d_ff, c.max_positions)
         same: dict[str, Any] = {
             "rope_theta": c.rope_theta,
+            "rope_divisors": c.rope_divisors,
             "norm_eps": c.norm_eps,
             "tied_embeddings": c.tied_embeddings,
         }
-        same |= {"bos_id": c.bos_id, "eos_id": c.eos_id, "pad_id": c.pad_id}
+        same |= {"bos_id": c.bos_id, "eos_id": c.eos_id, "pad_id": c.pad_id, "more_eos_ids": c.more_eos_ids}
         weight = transformer.embed.weight
         if c != TransformerConfig(*sizes, **same) or weight.device.type != "cpu" or weight.dtype != torch.float32:
             return None

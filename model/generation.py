@@ -73,7 +73,7 @@ def generate(
     window: int | None = None,
     bits: int | None = None,
 ) -> Iterator[Step]:
-    """Continue `prompt`, one `Step` a token, until the end-of-text token or `max_new_tokens`.
+    """Continue `prompt`, one `Step` a token, until a token that ends the text or `max_new_tokens`.
 
     What does not fit is said by the call itself; the work begins with the first `next`, and ends when the caller
     stops iterating. The same prompt, settings and seed give the same tokens, with or without the cache, and so does a
@@ -134,7 +134,7 @@ def _steps(
         drawn = draw(entries, generator)
         ids.append(drawn.id)
         milliseconds = (time.perf_counter() - begun) * 1000
-        ended = drawn.id == transformer.config.eos_id
+        ended = drawn.id in transformer.config.eos_ids
         text = "" if ended else stream.push(drawn.id)
         if ended or index + 1 == max_new_tokens:
             text += stream.flush()

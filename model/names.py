@@ -57,7 +57,14 @@ _BLOCK = (
 _TOP = (
     HookName("hook_embed", _STREAM, "token embeddings"),
     HookName("hook_pos_embed", _STREAM, "position embeddings (learned or sinusoidal)"),
-    HookName("hook_logits", (_T, "vocabulary"), "one score for every token that could come next"),
+    HookName("hook_token_type_embed", _STREAM, "the vector of the first sentence of a pair, for every token"),
+)
+_LOGITS = HookName("hook_logits", (_T, "vocabulary"), "one score for every token that could come next")
+_MASKED_LOGITS = HookName("hook_logits", (_T, "vocabulary"), "one score for every token that could stand here")
+_OUTPUT = HookName("hook_output", _STREAM, "the model's output: one vector a token")
+_HEAD_NORM = (
+    HookName("hook_scale", (_T, "heads", "1"), "what the norm divides each head's vector by"),
+    HookName("hook_normalized", (_T, "heads", "d_head"), "that vector after the division, before the learned gain"),
 )
 
 
@@ -72,13 +79,16 @@ def hook_table(config: TransformerConfig) -> dict[str, HookName]:
     if two:
         table += _stack(config, "encoder.", config.n_encoder_layers, cross=False)
     table += _stack(config, "", config.n_layers, cross=two)
-    table.append(_TOP[2])
+    if config.head == "mlm":
+        table += _under("mlm_head.ln", _NORM)
+    table.append(_OUTPUT if config.head == "none" else _LOGITS if config.causal else _MASKED_LOGITS)
     return {n.name: n for n in table}
 
 
 def _stack(config: TransformerConfig, prefix: str, n_layers: int, cross: bool) -> list[HookName]:
     absolute = config.positions in ("learned", "sinusoidal")
-    table = [HookName(prefix + n.name, n.shape, n.meaning) for n in _TOP[: 2 if absolute else 1]]
+    top = [_TOP[0], *(_TOP[1:2] if absolute else ()), *(_TOP[2:] if config.n_token_types else ())]
+    table = [HookName(prefix + n.name, n.shape, n.meaning) for n in top]
     if config.embedding_norm:
         table += _under(f"{prefix}embed_norm", _NORM)
     for i in range(n_layers):
@@ -86,6 +96,9 @@ def _stack(config: TransformerConfig, prefix: str, n_layers: int, cross: bool) -
         block = {n.name.rsplit(".", 1)[-1]: n for n in _under(at, _BLOCK)}
         ln1, ln2 = _under(f"{at}.ln1", _NORM), _under(f"{at}.ln2", _NORM)
         attn = [n for n in _under(f"{at}.attn", _ATTENTION) if config.positions == "rope" or "hook_rot" not in n.name]
+        if config.qk_norm:
+            q, k = _under(f"{at}.attn.q_norm", _HEAD_NORM), _under(f"{at}.attn.k_norm", _HEAD_NORM)
+            attn[3:3] = [*q, *(HookName(n.name, (_T, "kv_heads", n.shape[-1]), n.meaning) for n in k)]
         mlp = [n for n in _under(f"{at}.mlp", _MLP) if config.gated or "pre_linear" not in n.name]
         pre = config.norm_place == "pre"
         table += [block["hook_resid_pre"], *(ln1 if pre else ()), *attn]

@@ -16,17 +16,19 @@ class Normalization(nn.Module):
     vanishes in half precision.
     """
 
-    def __init__(self, config: TransformerConfig, name: str) -> None:
+    def __init__(self, config: TransformerConfig, name: str, head: bool = False) -> None:
+        """`head`: an RMS norm over the features of each head, whatever norm the stream has."""
         super().__init__()
         self.eps = config.norm_eps
-        self.centred = config.norm == "layernorm"
-        self.weight = nn.Parameter(torch.ones(config.d_model))
-        self.bias = nn.Parameter(torch.zeros(config.d_model)) if self.centred else None
+        self.centred = config.norm == "layernorm" and not head
+        size = config.d_head if head else config.d_model
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size)) if self.centred else None
         self.hook_scale = HookPoint(f"{name}.hook_scale")
         self.hook_normalized = HookPoint(f"{name}.hook_normalized")
 
     def forward(self, x: Tensor) -> Tensor:
-        """`(B, T, d_model)` to the same shape; the last axis is normalised."""
+        """`(B, T, d_model)`, or `(B, T, heads, d_head)`, to the same shape; the last axis is normalised."""
         hooks = self.hook_scale.name, self.hook_normalized.name
         if listening():
             out = self._explicit(x)

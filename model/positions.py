@@ -39,13 +39,33 @@ def rope_frequencies(d_head: int, theta: float = 10_000.0, device: torch.device 
     return 1.0 / theta ** (torch.arange(0, d_head, 2, device=device, dtype=torch.float32) / d_head)
 
 
-def rope_rotation(positions: Tensor, d_head: int, theta: float = 10_000.0) -> tuple[Tensor, Tensor]:
+def llama3_divisors(
+    d_head: int, theta: float, factor: float, low: float, high: float, trained: float
+) -> tuple[float, ...]:
+    """What Llama 3 divides the frequency of each pair by, to read texts `factor` times as long as in training.
+
+    Pairs that turn less than `low` times within the `trained` positions are slowed down by the whole `factor`,
+    those that turn more than `high` times not at all, and 1 / divisor is linear in the turns between the two
+    (Llama Team 2024, section 3.4.2, and the published config).
+    """
+    turns = trained * rope_frequencies(d_head, theta, torch.device("cpu")).double() / (2 * math.pi)
+    share = ((turns - low) / (high - low)).clamp(0, 1)
+    return tuple((1 / ((1 - share) / factor + share)).tolist())
+
+
+def rope_rotation(
+    positions: Tensor, d_head: int, theta: float = 10_000.0, divisors: tuple[float, ...] = ()
+) -> tuple[Tensor, Tensor]:
     """Cosine and signed sine of every pair's angle, ready for `rotate`.
 
     Positions `(B, T)` to two tensors `(B, T, 1, 2, d_head / 2)`: the cosine for both features of a pair, and
-    minus the sine for the first, the sine for the second.
+    minus the sine for the first, the sine for the second. `d_head` counts the features that are turned;
+    `divisors`, one a pair, slow the frequencies down.
     """
-    angle = positions[..., None].float() * rope_frequencies(d_head, theta, positions.device)  # (B, T, d_head / 2)
+    frequencies = rope_frequencies(d_head, theta, positions.device)
+    if divisors:
+        frequencies = frequencies / torch.tensor(divisors, device=positions.device)
+    angle = positions[..., None].float() * frequencies  # (B, T, d_head / 2)
     cos, sin = angle.cos(), angle.sin()
     return torch.stack((cos, cos), dim=-2).unsqueeze(2), torch.stack((-sin, sin), dim=-2).unsqueeze(2)
 
@@ -59,6 +79,11 @@ def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     cos, signed_sin = rotation
     pairs = x.float().view(*x.shape[:-1], 2, -1)  # (B, T, heads, 2, d_head / 2)
     return (pairs * cos).addcmul_(pairs.flip(-2), signed_sin).view(x.shape).to(x.dtype)
+
+
+def rotate_part(x: Tensor, rotation: tuple[Tensor, Tensor], d_rotary: int) -> Tensor:
+    """`rotate` for the first `d_rotary` features of each head; the others stay as they are (GPT-J, GPT-NeoX)."""
+    return torch.cat((rotate(x[..., :d_rotary], rotation), x[..., d_rotary:]), dim=-1)
 
 
 def alibi_slopes(n_heads: int, device: torch.device | None = None) -> Tensor:
@@ -87,7 +112,7 @@ def alibi_bias(query_positions: Tensor, key_positions: Tensor, slopes: Tensor) -
 
 
 class PositionEmbedding(nn.Module):
-    """Adds a vector per position to the token embeddings: a learned table, or the sinusoidal one."""
+    """A vector per position to the token embeddings: a learned table, or the sinusoidal one."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

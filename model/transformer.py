@@ -12,6 +12,7 @@ from model.attention import Pass
 from model.block import Block
 from model.cache import KVCache, Plan
 from model.config import TransformerConfig
+from model.head import MaskedHead
 from model.hooks import HookPoint
 from model.kernels import Visible
 from model.masks import MaskRule
@@ -20,7 +21,7 @@ from model.positions import PositionEmbedding, alibi_bias, alibi_slopes, positio
 
 
 class Transformer(nn.Module):
-    """Token ids in, one logit per vocabulary entry and position out.
+    """Token ids in, one logit per vocabulary entry and position out (without a head: one vector per position).
 
     An encoder-decoder has a second stack, the encoder, whose output the main stack reads by cross-attention.
     """
@@ -35,6 +36,9 @@ class Transformer(nn.Module):
         empty = torch.empty(config.vocab_size, config.d_model)
         self.embed: nn.Embedding = nn.Embedding.from_pretrained(empty, freeze=False)
         self.pos_embed = PositionEmbedding(config) if absolute else None
+        # The type of a sentence alone is 0; ours are never pairs.
+        types = config.n_token_types
+        self.type_embed = nn.Parameter(torch.empty(types, config.d_model)) if types else None
         self.embed_norm = Normalization(config, "embed_norm") if config.embedding_norm else None
         self.encoder_pos_embed = PositionEmbedding(config) if absolute and two else None
         self.encoder_embed_norm = Normalization(config, "encoder.embed_norm") if config.embedding_norm and two else None
@@ -44,9 +48,15 @@ class Transformer(nn.Module):
         self.encoder_ln_final = Normalization(config, "encoder.ln_final") if final and two else None
         self.blocks = nn.ModuleList(Block(config, f"blocks.{i}", i, cross=two) for i in range(config.n_layers))
         self.ln_final = Normalization(config, "ln_final") if final else None
-        self.unembed = None if config.tied_embeddings else nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.mlm_head = MaskedHead(config) if config.head == "mlm" else None
+        own = config.head != "none" and not config.tied_embeddings
+        self.unembed = nn.Linear(config.d_model, config.vocab_size, bias=False) if own else None
+        bias = config.head != "none" and config.unembed_bias
+        self.unembed_bias = nn.Parameter(torch.zeros(config.vocab_size)) if bias else None
         self.hook_embed = HookPoint("hook_embed")
         self.hook_pos_embed = HookPoint("hook_pos_embed")
+        self.hook_token_type_embed = HookPoint("hook_token_type_embed")
+        self.hook_output = HookPoint("hook_output")
         self.hook_logits = HookPoint("hook_logits")
         self.encoder_hook_embed = HookPoint("encoder.hook_embed")
         self.encoder_hook_pos_embed = HookPoint("encoder.hook_pos_embed")
@@ -90,7 +100,7 @@ class Transformer(nn.Module):
             passes: the pass (what was visible, which kernels ran) is appended, for whoever records it.
 
         Returns:
-            Logits `(B, T, vocab_size)`.
+            Logits `(B, T, vocab_size)`; of a model without a head its last vectors `(B, T, d_model)`.
 
         Raises:
             CacheFullError: if `ids` do not fit into the cache (nothing was written).
@@ -128,11 +138,11 @@ class Transformer(nn.Module):
             x = _last_token(x, mask)
         if self.ln_final is not None:
             x = self.ln_final(x)
-        logits = self.hook_logits(self._unembed(x))
+        out = self.hook_output(x) if self.config.head == "none" else self.hook_logits(self._unembed(x))
         if cache is not None and plan is not None:  # last, so that a pass that failed can be repeated
             cache.commit(plan)
             cache.cross, cache.encoder_mask = run.source_kv, encoder_mask
-        return logits
+        return out
 
     def encode(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """The encoder's output `(B, S, d_model)` for source ids `(B, S)`."""
@@ -166,16 +176,18 @@ class Transformer(nn.Module):
         x = hook(x)
         if table is not None:
             x = x + pos_hook(table(positions).to(x.dtype))
+        if self.type_embed is not None:
+            x = x + self.hook_token_type_embed(self.type_embed[0].expand_as(x))
         return x if norm is None else norm(x)
 
     def _unembed(self, x: Tensor) -> Tensor:
-        out: Tensor = nn.functional.linear(x, self.embed.weight) if self.unembed is None else self.unembed(x)
-        return out
+        matrix = self.embed.weight if self.unembed is None else self.unembed.weight
+        return nn.functional.linear(x if self.mlm_head is None else self.mlm_head(x), matrix, self.unembed_bias)
 
     def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
         if self.config.positions != "rope":
             return None
-        return rope_rotation(positions, self.config.d_head, self.config.rope_theta)
+        return rope_rotation(positions, self.config.rotary, self.config.rope_theta, self.config.rope_divisors)
 
     def _visible(
         self,

@@ -203,7 +203,7 @@ def draw_choice(page: Page, work: Writing) -> None:
         st.subheader(title, anchor=False)
         section = "choice_by_reader" if token.by_reader else "choice_rank" if token.rank else "choice_first"
         st.markdown(say(section, rank=f"{token.rank + 1:,}"))
-        if token.id == page.lm.config.eos_id:
+        if token.id in page.lm.config.eos_ids:
             st.markdown(say("end_of_text"))
         left, right = st.columns([1.6, 1], gap="large")
         with left:

@@ -67,7 +67,7 @@ def test_text_colours_are_readable(mode: str) -> None:
 # Import order of model/: a module may import from those before it, never from those after it.
 # fmt: off
 ORDER = [
-    "config", "names", "hooks", "norms", "positions", "masks", "feedforward", "cache", "kernels", "attention",
+    "config", "names", "hooks", "norms", "positions", "masks", "feedforward", "head", "cache", "kernels", "attention",
     "block", "transformer", "decode", "graphemes", "byte_level", "merges", "tokenizer", "settings", "ledger", "losses",
     "sampling", "generation", "trace", "zoo", "language", "analysis", "training", "__main__",
 ]

@@ -103,8 +103,8 @@ class Continuation:
 
     @property
     def ended(self) -> bool:
-        """Whether the end-of-text token was written."""
-        return bool(self._written) and self._written[-1].id == self._lm.config.eos_id
+        """Whether a token that ends the text was written."""
+        return bool(self._written) and self._written[-1].id in self._lm.config.eos_ids
 
     @property
     def tokens_per_second(self) -> float | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Protocol
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -15,14 +15,25 @@ from model.decode import side_by_side
 from model.transformer import Transformer
 from model.zoo.families import family_of
 from model.zoo.families.atlas import ATLAS
-from model.zoo.families.family import Family
+from model.zoo.families.family import Family, Held
+from model.zoo.families.layouts import Shape
 from model.zoo.families.llama import LLAMA
+from model.zoo.files import CheckpointError, inside, read_json
+from model.zoo.safetensors_file import SafetensorsWeights
 
-_FLOATS = {"F64", "F32", "F16", "BF16"}  # as the header of a safetensors file spells them
+__all__ = ["CheckpointError", "load_checkpoint", "read_config", "save_checkpoint"]
 
 
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be loaded; the message says why, in one sentence."""
+class Weights(Protocol):
+    """Tensors of a file, whatever its format: `shapes` by name, and each tensor when it is asked for."""
+
+    shapes: dict[str, Shape]
+
+    def check(self, name: str) -> None:
+        """Raises: CheckpointError, if a tensor cannot be weights."""
+
+    def read(self, name: str) -> Tensor:
+        """The tensor, in any floating-point dtype."""
 
 
 def read_config(folder: Path) -> tuple[TransformerConfig, Family]:
@@ -31,74 +42,89 @@ def read_config(folder: Path) -> tuple[TransformerConfig, Family]:
     Raises:
         CheckpointError: if there is no config, it is not JSON, or it describes no model that we can build.
     """
-    path = folder / "config.json"
+    path = inside(folder, "config.json")
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         family = family_of(data)
-        return TransformerConfig.from_hf(data), family
-    except OSError:
-        raise CheckpointError(f"{folder.name} has no config.json that can be read.") from None
+        config = TransformerConfig.from_hf(data)
+        return config.replace(**_more_ends(folder, config)), family
     except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise CheckpointError(f"The config of {folder.name} cannot be used: {error}") from None
+
+
+def _more_ends(folder: Path, config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+    """Tokens that end a text and that only generation_config.json tells of (the end of a turn in a dialogue)."""
+    if not (folder / "generation_config.json").exists():
+        return {}
+    ends = read_json(inside(folder, "generation_config.json")).get("eos_token_id")
+    ends = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    return {"more_eos_ids": tuple(dict.fromkeys([*config.more_eos_ids, *(i for i in ends if i != config.eos_id)]))}
 
 
 def load_checkpoint(
     folder: Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    """The Transformer that a folder's config.json and model.safetensors describe, in evaluation mode.
+    """The Transformer that a folder's config.json and safetensors files describe, in evaluation mode.
 
-    Every tensor of the file is used or known as ignorable, every parameter is filled with one of its own
-    shape; all this is checked on the file's header before any weight is read.
+    Every tensor of the files is used or known as ignorable, every parameter is filled with one of its own
+    shape; all this is checked on the files' headers before any weight is read.
 
     Raises:
         CheckpointError: which file, tensor or shape is wrong.
     """
     config, family = read_config(folder)
+    with SafetensorsWeights(folder, device) as weights:
+        return assemble(config, family, weights, dtype)
+
+
+def assemble(config: TransformerConfig, family: Family, weights: Weights, dtype: torch.dtype) -> Transformer:
+    """The Transformer of a config with the weights of a file; see `load_checkpoint`.
+
+    Raises:
+        CheckpointError: which tensor or shape is wrong.
+    """
     with torch.device("meta"):
         transformer = Transformer(config)
     wanted = {name: tuple(p.shape) for name, p in transformer.named_parameters()}
-    path = folder / "model.safetensors"
-    weights: dict[str, Tensor] = {}
-    try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
-            used = _match(shapes, wanted, family, config)
-            for theirs in used:
-                if slices[theirs].get_dtype() not in _FLOATS:
-                    raise CheckpointError(f"{theirs} holds {slices[theirs].get_dtype()}, not floating-point weights.")
-            for theirs, ours in used.items():
-                weights[ours] = file.get_tensor(theirs).to(dtype)
-    except FileNotFoundError:
-        raise CheckpointError(f"{folder.name} has no model.safetensors.") from None
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path.name} is damaged or not a safetensors file: {error}") from None
-    transformer.load_state_dict(weights, strict=True, assign=True)
-    if torch.device(device).type == "cpu":
+    filled: dict[str, Tensor] = {}
+    for theirs, held in _match(weights, wanted, family, config).items():
+        parts = held.layout.parts(weights.read(theirs).to(dtype), config)
+        filled |= {name: part.contiguous() for name, part in zip(held.ours, parts, strict=True)}
+    transformer.load_state_dict(filled, strict=True, assign=True)
+    if transformer.embed.weight.device.type == "cpu":
         side_by_side(transformer)
     return transformer.requires_grad_(False).eval()
 
 
-def _match(
-    found: dict[str, tuple[int, ...]],
-    wanted: dict[str, tuple[int, ...]],
-    family: Family,
-    config: TransformerConfig,
-) -> dict[str, str]:
-    """File name to our name for every parameter, or CheckpointError."""
-    used = family.names(wanted, config.n_layers)
-    missing = [theirs for theirs in used if theirs not in found]
+def _match(weights: Weights, wanted: dict[str, Shape], family: Family, config: TransformerConfig) -> dict[str, Held]:
+    """For every tensor of the file that is used, what it holds; or CheckpointError."""
+    found: dict[str, str] = {}
+    for theirs in weights.shapes:
+        name = family.canonical(theirs)
+        if name in found:
+            raise CheckpointError(f"The file has both {found[name]} and {theirs}, which are the same.")
+        found[name] = theirs
+    held = family.held(wanted, config.n_layers)
+    missing = [_full(family, name, found) for name in held if name not in found]
     if missing:
         raise CheckpointError(f"The file lacks {missing[0]}" + _and_more(missing) + ".")
-    # A tied output matrix may be stored as well; it is the embedding once more.
-    spare = {"lm_head.weight"} if config.tied_embeddings else set()
-    extra = [n for n in found if n not in used and n not in spare and not n.endswith(family.ignored)]
+    extra = [found[n] for n in found if n not in held and not family.may_ignore(n, config)]
     if extra:
         raise CheckpointError(f"The file has {extra[0]}, which this model has no place for" + _and_more(extra) + ".")
-    for theirs, ours in used.items():
-        if found[theirs] != wanted[ours]:
-            raise CheckpointError(f"{theirs} has shape {found[theirs]}; the config asks for {wanted[ours]}.")
-    return used
+    for name, part in held.items():
+        shape = part.layout.shape([wanted[ours] for ours in part.ours], config)
+        if weights.shapes[found[name]] != shape:
+            raise CheckpointError(
+                f"{found[name]} has shape {weights.shapes[found[name]]}; the config asks for {shape}."
+            )
+        weights.check(found[name])
+    return {found[name]: part for name, part in held.items()}
+
+
+def _full(family: Family, name: str, found: dict[str, str]) -> str:
+    """A missing name as the file would spell it."""
+    prefixed = any(theirs != short and theirs.startswith(family.prefix) for short, theirs in found.items())
+    return family.prefix + name if prefixed else name
 
 
 def _and_more(names: list[str]) -> str:
@@ -118,8 +144,8 @@ def save_checkpoint(folder: Path, transformer: Transformer, dtype: torch.dtype =
     data |= {"torch_dtype": str(dtype).removeprefix("torch.")}
     state = dict(transformer.named_parameters())
     tensors = {
-        theirs: state[ours].detach().to("cpu", dtype).contiguous()
-        for theirs, ours in family.names(state, config.n_layers).items()
+        theirs: state[held.ours[0]].detach().to("cpu", dtype).contiguous()
+        for theirs, held in family.held(state, config.n_layers).items()
     }
     folder.mkdir(parents=True, exist_ok=True)
     weights, settings = folder / "model.safetensors", folder / "config.json"

@@ -27,7 +27,11 @@ def logits(config, weights, ids, source=(), window=None, prefix=0, causal=None):
     for i in range(config.n_layers):
         x = block(config, w, f"blocks.{i}", x, allowed, encoded)
     x = norm(config, w, "ln_final", x) if config.norm_place == "pre" else x
-    return x @ w["embed.weight" if config.tied_embeddings else "unembed.weight"].T
+    if config.head == "none":
+        return x
+    if config.head == "mlm":
+        x = norm(config, w, "mlm_head.ln", CURVES[config.activation](linear(w, "mlm_head.W", x)))
+    return x @ w["embed.weight" if config.tied_embeddings else "unembed.weight"].T + w.get("unembed_bias", 0)
 
 
 def embed(config, w, ids, table, norm_name):
@@ -39,6 +43,8 @@ def embed(config, w, ids, table, norm_name):
             for j in range(config.d_model):
                 angle = t / 10_000 ** ((j - j % 2) / config.d_model)
                 x[t, j] += math.cos(angle) if j % 2 else math.sin(angle)
+    if config.n_token_types:
+        x = x + w["type_embed"][0]
     return norm(config, w, norm_name, x) if config.embedding_norm else x
 
 
@@ -48,6 +54,10 @@ def block(config, w, name, x, allowed, encoded=None):
     def sublayer(norm_name, x, f):
         return norm(config, w, norm_name, x + f(x)) if post else x + f(norm(config, w, norm_name, x))
 
+    if config.parallel:
+        h = norm(config, w, f"{name}.ln1", x)
+        written = attention(config, w, f"{name}.attn", h, h, allowed, config.positions)
+        return x + written + feed_forward(config, w, f"{name}.mlp", norm(config, w, f"{name}.ln2", x))
     x = sublayer(f"{name}.ln1", x, lambda h: attention(config, w, f"{name}.attn", h, h, allowed, config.positions))
     if encoded is not None:
         x = sublayer(
@@ -69,11 +79,17 @@ def linear(w, name, x):
     return x @ w[f"{name}.weight"].T + w.get(f"{name}.bias", 0)
 
 
-def turn(x, position, theta):
+def turn(config, x, position):
     """RoPE of one vector: feature i and feature i + half are the real and imaginary part of a number."""
-    half = len(x) // 2
-    turned = (x[:half] + 1j * x[half:]) * np.exp(1j * position * theta ** (-np.arange(half) / half))
-    return np.concatenate([turned.real, turned.imag])
+    size = len(x) if config.d_rotary is None else config.d_rotary
+    half = size // 2
+    angle = position * config.rope_theta ** (-np.arange(half) / half) / np.array(config.rope_divisors or 1)
+    turned = (x[:half] + 1j * x[half:size]) * np.exp(1j * angle)
+    return np.concatenate([turned.real, turned.imag, x[size:]])
+
+
+def head_norm(config, x, gain):
+    return x / math.sqrt((x**2).mean() + config.norm_eps) * gain
 
 
 def slope(head, n_heads):
@@ -93,10 +109,13 @@ def attention(config, w, name, x, source, allowed, positions):
             query, scores = q[t, mine], []
             for s in keys:
                 key = k[s, theirs]
+                asking = query
+                if config.qk_norm and positions == "rope":
+                    asking = head_norm(config, query, w[f"{name}.q_norm.weight"])
+                    key = head_norm(config, key, w[f"{name}.k_norm.weight"])
                 if positions == "rope":
-                    score = turn(query, t, config.rope_theta) @ turn(key, s, config.rope_theta) / math.sqrt(size)
-                else:
-                    score = query @ key / math.sqrt(size)
+                    asking, key = turn(config, asking, t), turn(config, key, s)
+                score = asking @ key / math.sqrt(size)
                 scores.append(score - (slope(head, config.n_heads) * abs(t - s) if positions == "alibi" else 0))
             share = np.exp(np.array(scores) - max(scores))
             z[t, mine] = share / share.sum() @ v[keys, theirs]

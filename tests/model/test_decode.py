@@ -10,6 +10,7 @@ from model.sampling import SamplingSettings
 from tests.model.tiny import close, some_ids, tiny
 
 LLAMA = [{}, {"n_kv_heads": 4}, {"n_kv_heads": 1}, {"tied_embeddings": False}, {"rope_theta": 50.0, "norm_eps": 1e-2}]
+LLAMA += [{"rope_divisors": (1.0, 2.0, 4.0, 8.0), "more_eos_ids": (3, 4)}]
 
 
 def laid_out(**changes):
@@ -62,6 +63,10 @@ def test_steps_aside_where_the_general_pass_is_needed():
         {"activation": "geglu"},
         {"norm_place": "post"},
         {"qkv_bias": True},
+        {"qk_norm": True},
+        {"parallel": True},
+        {"d_rotary": 4},
+        {"unembed_bias": True},
         {"mlp_bias": True},
         {"scale_embeddings": True},
         {"kind": "encoder_decoder", "n_encoder_layers": 1},

@@ -7,9 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model import LanguageModel
 from model.generation import generate
 from model.hooks import observe
 from model.sampling import SamplingSettings
+from model.transformer import Transformer
 from tests.cases import TEXTS
 from tests.model.tiny import close, some_ids, tiny
 
@@ -108,6 +110,15 @@ def test_stops_at_the_end_of_text(storyteller):
         steps = list(storyteller.generate("Once", 9))
     assert ids_of(steps) == [300, 301, end]
     assert "".join(step.text for step in steps) == storyteller.tokenizer.decode([300, 301])
+
+
+def test_stops_at_any_token_that_ends_a_text(storyteller):
+    """Chat models end a turn with another token than a document."""
+    ours = Transformer(storyteller.config.replace(more_eos_ids=(301, 303)))
+    ours.load_state_dict(storyteller.transformer.state_dict())
+    lm = LanguageModel("two ends", ours, storyteller.tokenizer)
+    with lm.edit({"hook_logits": Script([300, 303, 302])}):
+        assert ids_of(lm.generate("Once", 9)) == [300, 303]
 
 
 @pytest.mark.parametrize("ending", ["eos", "limit"])

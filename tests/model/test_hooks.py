@@ -8,7 +8,7 @@ from contextvars import copy_context
 import pytest
 import torch
 
-from model import hooks
+from model import LanguageModel, hooks, load
 from model.hooks import edit, listening, observe
 from model.names import hook_table
 from tests.model.tiny import close, some_ids, tiny, tiny_config
@@ -49,6 +49,40 @@ def test_the_table_of_names_is_what_runs(kind, positions, norm_place, rest):
     matrices = [name for name in derived if "hook_result" not in name]
     with edit({name: add(0) for name in matrices}):
         assert set(captured(model=model, encoder_ids=some_ids(1, 5) if two else None)) == set(kept) | set(matrices)
+
+
+NEWER = [
+    {"qk_norm": True, "parallel": True, "d_rotary": 4, "rope_divisors": (2.0, 3.0)},
+    {"kind": "encoder", "positions": "learned", "n_token_types": 2, "head": "mlm", "unembed_bias": True},
+    {"kind": "encoder", "n_token_types": 1, "head": "none", "embedding_norm": True, "norm": "layernorm"},
+]
+
+
+@pytest.mark.parametrize("options", NEWER, ids=str)
+def test_the_table_of_names_with_the_options_of_real_models(options):
+    model = tiny(**options)
+    table, seen = hook_table(model.config), captured(model=model)
+    assert list(seen) == [name for name, entry in table.items() if not entry.derived]
+    sizes = {"positions": 7, "1": 1, "vocabulary": 50, "heads": 4, "kv_heads": 2}
+    sizes |= {"d_model": 32, "d_ff": 40, "d_head": 8}
+    for name, value in seen.items():
+        assert tuple(value.shape[1:]) == tuple(sizes[axis] for axis in table[name].shape), name
+    with torch.no_grad():
+        for name in seen:
+            factor = torch.linspace(0.5, 1.5, 50)
+            with edit({name: lambda value, _, factor=factor: value * factor[: value.shape[-1]]}):
+                assert (model(IDS) - list(seen.values())[-1]).abs().max() > 1e-4, name
+
+
+@pytest.mark.parametrize("options", NEWER, ids=str)
+@torch.no_grad()
+def test_watched_scores_are_those_that_were_computed(options):
+    """A trace computes scores from the kept queries and keys; an edit makes the layer itself compute them."""
+    run = LanguageModel("tiny", tiny(**options), load("storyteller").tokenizer).trace(IDS[0].tolist())
+    model, seen = tiny(**options), {}
+    with edit({"blocks.1.attn.hook_attn_scores": lambda x, n: seen.update({n: x.clone()})}):
+        model(IDS)
+    close(run["blocks.1.attn.hook_attn_scores"], seen["blocks.1.attn.hook_attn_scores"][0])
 
 
 def test_shapes_are_those_of_the_table():

@@ -25,6 +25,16 @@ OPTIONS = {
     "rope_theta": [10_000.0, 50.0],
     "norm_eps": [1e-5, 0.1],
 }
+# What only some of the other options allow; drawn on top of them.
+MORE = {
+    "unembed_bias": [False, True],
+    "n_token_types": [0, 2],
+    "head": ["linear", "mlm", "none"],
+    "parallel": [False, True],
+    "qk_norm": [False, True],
+    "d_rotary": [None, 2, 4],
+    "rope_divisors": [(), (1.5,), (1.0, 3.0), (1, 2, 3, 4)],
+}
 PLAIN = {name: values[0] for name, values in OPTIONS.items()} | {"n_kv_heads": 6}
 
 
@@ -45,6 +55,28 @@ def test_every_combination_of_options(options):
     ids, source = some_ids(1, 7, vocabulary=20), some_ids(1, 5, seed=2, vocabulary=20)
     ours = transformer(ids, encoder_ids=source if two else None)[0]
     theirs = plain.logits(transformer.config, weights, ids[0].tolist(), source[0].tolist())
+    close(ours, torch.from_numpy(theirs).float())
+
+
+@given(
+    st.fixed_dictionaries({name: st.sampled_from(values) for name, values in OPTIONS.items()}),
+    st.fixed_dictionaries({name: st.sampled_from(values) for name, values in MORE.items()}),
+)
+@example(PLAIN, {"parallel": True, "d_rotary": 2, "rope_divisors": (1.5,), "qk_norm": True})
+@example(PLAIN, {"head": "mlm", "unembed_bias": True, "n_token_types": 2, "qk_norm": True})
+@torch.no_grad()
+def test_options_that_real_models_brought(options, more):
+    options = options | {"kind": "encoder" if more.get("n_token_types") else "decoder"}
+    if options["positions"] != "rope":
+        more = more | {"qk_norm": False, "d_rotary": None, "rope_divisors": ()}
+    elif len(more.get("rope_divisors", ())) != (more.get("d_rotary") or options["d_head"]) // 2:
+        more = more | {"rope_divisors": ()}
+    if options["norm_place"] == "post":
+        more = more | {"parallel": False}
+    transformer, weights = build(options | more)
+    ids = some_ids(1, 7, vocabulary=20)
+    ours = transformer(ids)[0]
+    theirs = plain.logits(transformer.config, weights, ids[0].tolist())
     close(ours, torch.from_numpy(theirs).float())
 
 

@@ -140,7 +140,8 @@ def test_what_llama_cannot_express_is_saved_in_our_own_dialect(tmp_path, changes
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}}, "linear"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0, "rope_theta": 1e4}}, "yarn"),
+        ({"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4}}, "lacks 'factor'"),
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}, "rope_parameters": None}, "dynamic"),
         ({"hidden_act": "gelu"}, "gelu"),
         ({"model_type": "mamba"}, "mamba"),

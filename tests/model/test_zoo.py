@@ -181,7 +181,7 @@ def test_a_size_that_is_missing_or_zero(folder, size):
         ({"rope_parameters": {"rope_theta": -1}}, "rope_theta"),
         ({"rope_parameters": "default"}, "cannot be used"),
         ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
-        ({"model_type": "gpt_neox"}, "'gpt_neox' cannot be read; the types we know are llama"),
+        ({"model_type": "mamba"}, "'mamba' cannot be read; the types we know are llama"),
         ({"model_type": ["llama"]}, "cannot be read"),
         ({"model_type": "left out"}, "None cannot be read"),
         ({"tie_word_embeddings": "no"}, "tied_embeddings"),

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.zoo.families.atlas import ATLAS
+from model.zoo.families.bert import BERT, ROBERTA
+from model.zoo.families.distilbert import DISTILBERT
 from model.zoo.families.family import Family
+from model.zoo.families.gpt2 import GPT2
+from model.zoo.families.gpt_neox import GPT_NEOX
 from model.zoo.families.llama import LLAMA
+from model.zoo.families.qwen import QWEN2, QWEN3
 
-FAMILIES: tuple[Family, ...] = (LLAMA, ATLAS)
+FAMILIES: tuple[Family, ...] = (LLAMA, QWEN2, QWEN3, GPT2, GPT_NEOX, BERT, ROBERTA, DISTILBERT, ATLAS)
 
 
 def family_of(data: Mapping[str, Any]) -> Family:

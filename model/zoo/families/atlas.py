@@ -27,7 +27,7 @@ def config(data: Mapping[str, Any]) -> dict[str, Any]:
     for key in needed:
         if key not in values:
             raise ValueError(f"The config lacks {key!r}, without which the model has no shape.")
-    return values
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def to_hf(config: TransformerConfig) -> dict[str, Any]:
@@ -35,4 +35,4 @@ def to_hf(config: TransformerConfig) -> dict[str, Any]:
     return {"model_type": MODEL_TYPE} | asdict(config)
 
 
-ATLAS = Family((MODEL_TYPE,), config, to_hf, tensors=None)
+ATLAS = Family((MODEL_TYPE,), config, tensors=None, to_hf=to_hf)
