@@ -188,7 +188,7 @@ def draw_row(view: View) -> None:
     kind, word = _source(view)
     caption = show.caption_html(kind, word, " · ".join([*_where(view), text]), palette=page.palette)
     with st.container(key="section_row", gap="xsmall"):
-        st.subheader(say("row_title", token=token), anchor=False)
+        st.header(say("row_title", token=token), anchor=False)
         show.figure(fig, "row", alt=say.plain("row_alt", token=token), caption=caption)
 
 
@@ -236,7 +236,7 @@ def draw_output(view: View) -> None:
     section = "z_caption_only" if row.n_visible == 1 else section
     kind, word = _source(view)
     with st.container(key="section_output", gap="xsmall"):
-        st.subheader(say("output_title"), anchor=False)
+        st.header(say("output_title"), anchor=False)
         st.markdown(say("output", token=token, **sizes))
         left, right = st.columns(2, gap="large")
         with left, st.container(gap=None):

@@ -102,7 +102,7 @@ def draw_texts(page: Page, work: Writing) -> None:
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             n = len(work.rows)
             title = say("texts_title_one") if n == 1 else say("texts_title", n=n)
-            st.subheader(title, anchor=False, width="content")
+            st.header(title, anchor=False, width="content")
             with st.container(horizontal=True, gap="small", width="content"):
                 _buttons(page, work)
         cards = [_card(page, work, index) for index in range(len(work.rows))]
@@ -200,7 +200,7 @@ def draw_choice(page: Page, work: Writing) -> None:
     label = page.lm.tokenizer.labels(ids)[-1]
     with st.container(key="section_choice", gap="xsmall"):
         title = say("choice_title", place=place + 1, row=_name(page, work, row), token=label)
-        st.subheader(title, anchor=False)
+        st.header(title, anchor=False)
         section = "choice_by_reader" if token.by_reader else "choice_rank" if token.rank else "choice_first"
         st.markdown(say(section, rank=f"{token.rank + 1:,}"))
         if token.id in page.lm.config.eos_ids:

@@ -94,7 +94,7 @@ def draw_all(page: Page, one: View) -> None:
         if found := show.picked("all_heads"):
             selection.update(layer=int(found[0]), head=int(found[1]))
 
-    st.subheader(say("all_title", n=config.n_layers * config.n_heads), anchor=False)
+    st.header(say("all_title", n=config.n_layers * config.n_heads), anchor=False)
     counts = say.plain("all_caption", n_layers=config.n_layers, n_heads=config.n_heads, n=tiles.queries)
     pooled = say.plain("all_pooled", n=tiles.block) if tiles.block > 1 else ""
     show.figure(
@@ -109,7 +109,7 @@ def draw_all(page: Page, one: View) -> None:
 def draw_matrix(page: Page, one: View) -> None:
     """The chosen head as a matrix."""
     say, place = page.say, page.place
-    st.subheader(say("one_title", layer=place.layer, head=place.head), anchor=False)
+    st.header(say("one_title", layer=place.layer, head=place.head), anchor=False)
     label = say.plain("one_label", layer=place.layer, head=place.head)
     draw_panel(page, one, "one_head", label)
     where = say.plain("layer_head", layer=place.layer, head=place.head)
@@ -125,7 +125,7 @@ def draw_matrix(page: Page, one: View) -> None:
 def draw_lines(page: Page, one: View) -> None:
     """The chosen head as lines between tokens."""
     say, place, labels = page.say, page.place, page.run.labels
-    st.subheader(say("lines_title"), anchor=False)
+    st.header(say("lines_title"), anchor=False)
     st.markdown(say("lines_help_text", layer=place.layer, head=place.head))
     lines(
         one.weights.numpy(),
@@ -145,7 +145,7 @@ def draw_lines(page: Page, one: View) -> None:
 def draw_mix(page: Page) -> None:
     """Several heads together, as the mean of their patterns."""
     say, sel, config = page.say, page.sel, page.lm.config
-    st.subheader(say("mix_title"), anchor=False)
+    st.header(say("mix_title"), anchor=False)
     here = (page.place.layer, page.place.head)
     kind = sel.mix if sel.mix in (mixture.LAYER, mixture.ALL) else PICKED
     st.segmented_control(

@@ -68,7 +68,7 @@ def draw_bar(page: Page, chosen: Choice) -> None:
     with st.container(key="section_draw", gap="xsmall"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             title = say("draw_title", token=page.run.labels[chosen.position])
-            st.subheader(title, anchor=False, width="content")
+            st.header(title, anchor=False, width="content")
             if chosen.position + 1 < n_tokens:
                 st.button(say.label("to_end"), key="to_end", on_click=partial(tokens.choose, n_tokens - 1))
             else:
@@ -107,7 +107,7 @@ def draw_ledger(page: Page, chosen: Choice) -> None:
         description=say.plain("ledger_alt"),
     )
     with st.container(key="section_ledger", gap="xsmall"):
-        st.subheader(say("ledger_title"), anchor=False)
+        st.header(say("ledger_title"), anchor=False)
         st.caption(say("ledger"))
         if follower is not None:
             of = next(candidate for candidate in rows if candidate.id == follower)

@@ -65,7 +65,7 @@ def draw_pass(page: Page, after: Guesses) -> None:
         description=say.plain("pass_alt", n_tokens=len(page.run.tokens), n_layers=summary.n_blocks),
         stream_word=numbers.shape(summary.parts["embedding"].shape),
     )
-    st.subheader(say("pass_title"), anchor=False)
+    st.header(say("pass_title"), anchor=False)
     clicked = links.linked_html(picture, key="pass")
     text = say.plain(
         "pass_caption",
@@ -115,7 +115,7 @@ def draw_guesses(page: Page, after: Guesses) -> None:
     """The likeliest next tokens after one token of the text, and the way to the tokens beside it."""
     say, labels = page.say, page.run.labels
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.subheader(say("guesses_title", token=labels[after.position]), anchor=False, width="content")
+        st.header(say("guesses_title", token=labels[after.position]), anchor=False, width="content")
         with st.container(horizontal=True, gap="small", width="content"):
             draw_steps(page, after)
     follower = after.follower
@@ -190,7 +190,7 @@ def draw_try(page: Page) -> None:
 def draw_parameters(page: Page) -> None:
     """Where the model's parameters are."""
     say, tied = page.say, page.lm.config.tied_embeddings
-    st.subheader(say("parameters_title"), anchor=False)
+    st.header(say("parameters_title"), anchor=False)
     shares = [
         Share(
             say.plain(f"parameters_{part}"), count, say.plain("parameters_tied") if tied and part == "embedding" else ""
@@ -220,7 +220,7 @@ def draw_machine(page: Page) -> None:
         "weights": say.plain("mb", n=numbers.megabytes(weights_nbytes(lm.transformer))),
         "trace": say.plain("mb", n=numbers.megabytes(run.nbytes)),
     }
-    st.subheader(say("machine_title"), anchor=False)
+    st.header(say("machine_title"), anchor=False)
     st.html(figures.fact_list({say.plain(f"machine_{name}"): value for name, value in rows.items()}, page.palette))
     show.caption(show.Kind.MEASURED, say.plain("measured"), say.plain("machine_caption"))
 

@@ -73,12 +73,12 @@ def draw_stream(page: Page, measured: Stream, position: int, layer: int) -> None
     )
     left, right = st.columns(2, gap="large")
     with left, st.container(key="section_lengths", gap="xsmall"):
-        st.subheader(say("lengths_title", token=token), anchor=False)
+        st.header(say("lengths_title", token=token), anchor=False)
         st.markdown(say("lengths"))
         section = "lengths_caption_post" if page.lm.config.norm_place == "post" else "lengths_caption"
         _show(page, fig, "stream_lengths", say.plain("lengths_alt", token=token), say.plain(section))
     with right, st.container(key="section_shares", gap="xsmall"):
-        st.subheader(say("shares_title"), anchor=False)
+        st.header(say("shares_title"), anchor=False)
         st.markdown(say("shares"))
         fig = figures.stacked_bars(
             [say.plain("layer_number", layer=number) for number in range(n_layers)],
@@ -106,7 +106,7 @@ def draw_sums(page: Page, measured: Stream, position: int, layer: int) -> None:
     titles = [say.plain(column) for column in columns]
     with st.container(key="section_sums", gap="xsmall"):
         post = page.lm.config.norm_place == "post"
-        st.subheader(say("sums_title_post" if post else "sums_title"), anchor=False)
+        st.header(say("sums_title_post" if post else "sums_title"), anchor=False)
         st.markdown(say("sums_post" if post else "sums"))
         with st.container(key="sums_table"):
             table = figures.number_table(titles, rows, page.palette, description=say.plain("sums_alt"))
@@ -121,7 +121,7 @@ def draw_norms(page: Page, steps: dict[str, NormSteps], position: int, layer: in
     number = steps[NORMS[0]].largest if page.sel.number is None else page.sel.number
     size = page.lm.config.d_model
     with st.container(key="section_norms", gap="xsmall"):
-        st.subheader(say("norms_title", token=token), anchor=False)
+        st.header(say("norms_title", token=token), anchor=False)
         st.markdown(say("norms", layer=layer, half=say.plain(half), d_model=size))
         with st.container(key="controls_number"):
             st.number_input(say.label("which_number"), 0, size - 1, key=selection.widget("number", number), width=150)

@@ -50,7 +50,7 @@ def draw_bytes(page: Page, position: int) -> None:
     tokenizer, token = page.lm.tokenizer, run.tokens[position]
     runs = byte_runs(tokenizer, run.pieces)
     with st.container(key="section_bytes", gap="xsmall"):
-        st.subheader(say("bytes_title"), anchor=False)
+        st.header(say("bytes_title"), anchor=False)
         st.markdown(say("bytes_text"))
         if not runs:
             st.markdown(say("bytes_none"))
@@ -76,7 +76,7 @@ def draw_merges(page: Page) -> None:
     """The merges that built a word, one a step."""
     say = page.say
     with errors.guarded(say), st.container(key="section_merges", gap="xsmall"):
-        st.subheader(say("merges_title"), anchor=False)
+        st.header(say("merges_title"), anchor=False)
         st.markdown(say("merges_text"))
         left, right = st.columns([2.4, 1], gap="medium")
         with left:
@@ -158,7 +158,7 @@ def draw_numbers(page: Page, position: int) -> None:
     of = look_up(page.lm.transformer, token)
     n, size = len(run.tokens), of.number_bytes
     with st.container(key="section_numbers", gap="xsmall"):
-        st.subheader(say("numbers_title", token=label), anchor=False)
+        st.header(say("numbers_title", token=label), anchor=False)
         st.markdown(say("numbers_text", token=label, id=token, vocab_size=f"{of.one_hot:,}", d_model=of.embedding))
         st.caption(say("one_hot"))
         mark = say.plain("one_hot_mark", id=token)

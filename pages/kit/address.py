@@ -70,7 +70,7 @@ def _number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return round(value, _DIGITS) if math.isfinite(value) else None
+    return round(value, _DIGITS) + 0.0 if math.isfinite(value) else None  # + 0.0: no −0
 
 
 def _flag(text: str) -> bool | None:

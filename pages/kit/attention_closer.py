@@ -22,7 +22,7 @@ def draw_scaling(view: View) -> None:
     page, say, d = view.page, view.page.say, view.page.lm.config.d_head
     words = tuple(say.plain(word) for word in ("without_root", "with_root", "numbers_in_a_vector"))
     with st.container(key="section_why", gap="xsmall"):
-        st.subheader(say("why_title", d=d), anchor=False)
+        st.header(say("why_title", d=d), anchor=False)
         st.markdown(say("why", d=d))
         for column, name in zip(st.columns(3, gap="medium"), _QUANTITIES, strict=True):
             with column, st.container(gap=None):
@@ -83,7 +83,7 @@ def draw_mask(view: View) -> None:
     say, effect = view.page.say, view.effect
     own, other = (say.plain(f"mask_{kind}") for kind in (view.own_mask, view.other_mask))
     with st.container(key="section_mask", gap="xsmall"):
-        st.subheader(say("leak_title"), anchor=False)
+        st.header(say("leak_title"), anchor=False)
         if effect.mean_before is None or effect.mean_after is None:
             st.markdown(say("leak_one_token"))
             return
@@ -172,7 +172,7 @@ def draw_python(view: View) -> None:
     if view.steps.bias.any():
         notes.append(say.plain("python_bias"))
     with st.container(key="section_python", gap="xsmall"):
-        st.subheader(say("python_title"), anchor=False)
+        st.header(say("python_title"), anchor=False)
         st.markdown(say("python"))
         left, right = st.columns([1.6, 1], gap="large")
         with left, st.container(key="python_source"):

@@ -16,13 +16,20 @@ _SHELL = "atlas_shell"
 def pages(lang: str) -> dict[str, StreamlitPage]:
     """Every page by name, titled in a language."""
     say = Prose("common", lang)
-    return {name: st.Page(f"pages/{name}.py", title=say.plain(f"page_{name}"), default=name == START) for name in PAGES}
+    titles = {name: say.plain(f"page_{name}") for name in PAGES}
+    known = {name: st.Page(f"pages/{name}.py", title=titles[name]) for name in PAGES if name != START}
+    # Streamlit serves the default page at / alone and takes its own path away from others: it gets one to spare.
+    start = st.Page(f"pages/{START}.py", title=titles[START], url_path="start", default=True)
+    return {name: known.get(name, start) for name in PAGES}
 
 
 def register(known: dict[str, StreamlitPage]) -> tuple[str, StreamlitPage]:
     """Tell Streamlit the pages; return the one that the address names, with its name. Draws nothing."""
-    chosen = st.navigation(list(known.values()), position="hidden")
-    return next((name, page) for name, page in known.items() if page.url_path == chosen.url_path)
+    # The start page is also found where its file says.
+    also = st.Page(f"pages/{START}.py", title=known[START].title, url_path=START)
+    chosen = st.navigation([*known.values(), also], position="hidden")
+    here = ((name, page) for name, page in known.items() if page.url_path == chosen.url_path)
+    return next(here, (START, chosen))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def draw_readout(page: Page, chosen: Choice) -> None:
     of = readout(page.run, page.lm.transformer, chosen.position, token)
     sizes = {"d_model": config.d_model, "vocab_size": f"{config.vocab_size:,}"}
     with st.container(key="section_readout", gap="xsmall"):
-        st.subheader(say("readout_title", token=label), anchor=False)
+        st.header(say("readout_title", token=label), anchor=False)
         st.markdown(say("readout", **sizes))
         with st.container(gap=None):
             st.caption(say("readout_shape", d_model=config.d_model, vocab_size=config.vocab_size))
@@ -78,7 +78,7 @@ def draw_costs(page: Page) -> None:
     say, run = page.say, page.run
     spent = _costs(run)
     with st.container(key="section_costs", gap="xsmall"):
-        st.subheader(say("cost_title"), anchor=False)
+        st.header(say("cost_title"), anchor=False)
         if spent.mean is None or spent.perplexity is None:
             st.markdown(say("cost_one_token"))
             return

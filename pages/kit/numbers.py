@@ -47,6 +47,11 @@ def interval(low: float, high: float, *inside: float) -> list[str]:
     return [f"{value:.{decimals}f}" for value in (low, high, *inside)]
 
 
+def plain(value: float) -> str:
+    """A number that somebody typed: 1,000,000,000, 0.35, −3."""
+    return f"{value:,.6f}".rstrip("0").rstrip(".").replace("-", "−")
+
+
 def milliseconds(seconds: float) -> str:
     """The number of milliseconds, without the unit."""
     return three_digits(1e3 * seconds)

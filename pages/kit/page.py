@@ -72,7 +72,7 @@ def _most_interesting(run: Trace, layer: int | None, head: int | None) -> Place:
 
 def _remarks(sel: Selection, lm: LanguageModel, say: Prose) -> list[str]:
     """What the reader should know about this view, as HTML sentences."""
-    said = [say.html(section, **values) for section, values in notices.pending()]
+    said = [say.html(section, **notices.worded(values, say.lang)) for section, values in notices.pending()]
     if sel.ids is not None:
         return said
     excerpt = limits.excerpt(lm, sel.text)

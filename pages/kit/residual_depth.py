@@ -20,7 +20,7 @@ def draw(page: Page) -> None:
     """Controls, what happens layer by layer at one depth, and what happens at every depth."""
     say, sel = page.say, page.sel
     with st.container(key="section_depth", gap="small"):
-        st.subheader(say("depth_title"), anchor=False)
+        st.header(say("depth_title"), anchor=False)
         st.markdown(say("depth"))
         with st.container(key="controls_depth", horizontal=True, vertical_alignment="bottom"):
             for name, options, value in (

@@ -42,7 +42,7 @@ def _text(sel: selection.Selection, say: Prose) -> None:
     with st.container(key="below_text", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(f'<p class="atlas-count">{_count(sel, say)}</p>')
         st.segmented_control(
-            say.label("language"),
+            say.label("lang"),
             list(LANGUAGES),
             key=selection.widget("lang", sel.lang),
             format_func=LANGUAGES.__getitem__,

@@ -22,7 +22,7 @@ def draw(page: Page) -> None:
     """Counts, strips, and what comes back."""
     say = page.say
     with errors.guarded(say), st.container(key="section_kinds", gap="xsmall"):
-        st.subheader(say("kinds_title"), anchor=False)
+        st.header(say("kinds_title"), anchor=False)
         st.markdown(say("kinds_text"))
         special = st.toggle(say.label("show_special"), key=kept("show_special", False), help=say("help_special"))
         text = "".join(piece.text for piece in page.run.pieces if not piece.special)

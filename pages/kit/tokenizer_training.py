@@ -60,7 +60,7 @@ def draw(page: Page) -> None:
     """Text and vocabulary size, then what was learned."""
     say = page.say
     with st.container(key="section_training", gap="xsmall"):
-        st.subheader(say("training_title"), anchor=False)
+        st.header(say("training_title"), anchor=False)
         st.markdown(say("training_text"))
         given = st.text_area(
             say.label("training_own"),

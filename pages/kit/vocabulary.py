@@ -18,7 +18,7 @@ def draw(page: Page) -> None:
     """A search field and the tokens that hold what is in it."""
     say = page.say
     with errors.guarded(say), st.container(key="section_vocabulary", gap="xsmall"):
-        st.subheader(say("vocabulary_title"), anchor=False)
+        st.header(say("vocabulary_title"), anchor=False)
         entries = _vocabulary(page.lm.tokenizer)
         st.markdown(say("vocabulary_text", n=f"{len(entries):,}"))
         key = kept("vocabulary_query", say.plain("vocabulary_first"))

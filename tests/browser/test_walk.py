@@ -51,18 +51,26 @@ def choose(page: Page, control: str, value: str) -> None:
     settled(page)
 
 
-def test_a_deep_link_as_the_very_first_request_of_a_server(chromium: str, tmp_path: Path, visit: Visits) -> None:
-    """A fresh process runs the page's file alone, until somebody has opened the app."""
+@pytest.mark.parametrize("name", ["heads", START])
+def test_a_deep_link_as_the_very_first_request_of_a_server(
+    chromium: str, tmp_path: Path, visit: Visits, name: str
+) -> None:
+    """A fresh process runs the page's file alone, until somebody has opened the app.
+
+    The start page, which Streamlit serves at /, is also found by its name.
+    """
     server = start_server(REPOSITORY / "app.py", tmp_path)
     try:
-        page = visit(f"{server.url}/heads?layer=3&head=2")
-        expect(page.locator("h1")).to_have_text(Prose("heads").plain("title"))
+        page = visit(f"{server.url}/{name}?layer=3&head=2")
+        expect(page.locator("h1")).to_have_text(Prose(name).plain("title"))
         expect(link(page, "generation")).to_be_visible()
         settled(page)
-        assert address(page) == ("/heads", {"layer": "3", "head": "2"})
-        assert (chosen(page, "layer"), chosen(page, "head")) == ("3", "2")
+        assert address(page) == (f"/{name}", {"layer": "3", "head": "2"})
         assert page.get_by_text("Page not found").count() == 0
-        assert page.title() == "Heads · Transformer Atlas"
+        expect(page.locator(".st-key-current_page a")).to_have_text(Prose("common").plain(f"page_{name}"))
+        assert page.title() == f"{Prose('common').plain(f'page_{name}')} · Transformer Atlas"
+        go(page, "heads")
+        assert (chosen(page, "layer"), chosen(page, "head")) == ("3", "2")
         page.close()
     finally:
         server.stop()

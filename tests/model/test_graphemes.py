@@ -15,8 +15,8 @@ FAMILY = "👩\u200d👩\u200d👧\u200d👦"
     ("text", "shown"),
     [
         (" a b ", "·a·b·"),
-        ("\t\r\n\n", "⇥␍↵↵"),
-        ("\0\a\x1b\x7f", "␀␇␛␡"),
+        ("\t\r\n\n", "⇥⟨CR⟩↵↵"),
+        ("\0\a\x1b\x7f", "⟨NUL⟩⟨BEL⟩⟨ESC⟩⟨DEL⟩"),
         ("\x85", "⟨U+0085⟩"),
         ("\u00a0\u3000\u2003", "⍽⟨U+3000⟩⟨U+2003⟩"),
         ("zero\u200bwidth\u200djoin\ufeffbom", "zero⟨ZWSP⟩width⟨ZWJ⟩join⟨BOM⟩bom"),

@@ -200,7 +200,7 @@ def test_pieces_of_invalid_bytes_are_named_by_them() -> None:
         ("\u0301".encode(), ["◌\u0301 1/2", "◌\u0301 2/2"]),
         (b"\xe7", ["⟨0xE7⟩"]),
         (b"\xe7\x8cb", ["⟨0xE7⟩", "⟨0x8C⟩", "b"]),
-        (b" \n\t\r\0", ["·", "↵", "⇥", "␍", "␀"]),
+        (b" \n\t\r\0", ["·", "↵", "⇥", "⟨CR⟩", "⟨NUL⟩"]),
         ("\ufffd".encode(), ["\ufffd 1/3", "\ufffd 2/3", "\ufffd 3/3"]),
     ],
 )

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from model.graphemes import visible
 from pages.kit.figures import style
 from tests.cases import TEXTS
 from tests.pages.reading import AWKWARD, drawn
@@ -24,9 +25,14 @@ def test_visible_leaves_ordinary_text_alone(text: str) -> None:
 
 
 def test_controls_become_visible() -> None:
-    assert style.visible("a\x00\x1b\n\t\u202e\ud800\u200d") == "a⟨NUL⟩⟨ESC⟩↵⇥⟨U+202E⟩⟨U+D800⟩\u200d"
-    assert style.visible("\u200d") == "⟨U+200D⟩", "a joiner with nothing to join is not invisible"
+    assert style.visible("a\x00\x1b\n\t\u202e\ud800\u200d") == "a⟨NUL⟩⟨ESC⟩↵⇥⟨RLO⟩⟨U+D800⟩\u200d"
+    assert style.visible("\u200d") == "⟨ZWJ⟩", "a joiner with nothing to join is not invisible"
     assert style.visible(style.visible("\x07\u200b")) == style.visible("\x07\u200b")
+
+
+def test_a_character_without_a_shape_has_one_name_in_figures_and_in_labels() -> None:
+    chars = [*map(chr, range(32)), *"\x7f\u200b\u200d\u202e\u2028\u2029\ufeff\ue000\ud800"]
+    assert [style.visible(char) for char in chars] == [visible(char) for char in chars]
 
 
 @pytest.mark.parametrize("text", AWKWARD)

@@ -128,7 +128,7 @@ def test_a_token_is_looked_at(storyteller: LanguageModel) -> None:
     assert (header["row"], header["place"]) == (row, place)
     step = list(storyteller.generate(TEXT, 10, Selection().sampling))[place]
     label = storyteller.tokenizer.labels(step.ids)[-1]
-    assert [h.value for h in app.subheader][1] == f"Token {place + 1} of “Seed {Selection().seed}”: {code(label)}"
+    assert [h.value for h in app.header][1] == f"Token {place + 1} of “Seed {Selection().seed}”: {code(label)}"
     facts = next(e.proto.body for e in app.main.get("html") if "atlas-facts" in e.proto.body)
     values = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", facts))
     assert values["random number u"] == f"{step.draw.u:.4f}"

@@ -76,7 +76,7 @@ def test_every_cell_is_the_traced_pattern(storyteller: LanguageModel, layer: int
     for key in ("one_head", "head_lines"):
         np.testing.assert_allclose(weights(page, key), traced, atol=1e-6)
     assert any(f"layer {layer}, head {head}" in caption and "flash kernel" in caption for caption in captions(page))
-    assert any(heading.value == f"Layer {layer}, head {head}" for heading in page.subheader)
+    assert any(heading.value == f"Layer {layer}, head {head}" for heading in page.header)
 
 
 def test_all_heads_are_on_one_scale(storyteller: LanguageModel) -> None:
@@ -163,7 +163,7 @@ def test_a_picked_cell_is_picked_everywhere() -> None:
         assert (header["query"], header["key"]) == (7, 3)
     assert "`·because`" in next(text.value for text in page.markdown if "of its attention" in text.value)
     page.switch_page("pages/overview.py").run()
-    assert any("after `·because`" in heading.value for heading in page.subheader)
+    assert any("after `·because`" in heading.value for heading in page.header)
 
 
 def test_settings_outlive_a_page_change(storyteller: LanguageModel) -> None:

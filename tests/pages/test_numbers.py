@@ -64,6 +64,13 @@ def test_an_interval_has_the_digits_that_tell_its_ends_apart(
     assert numbers.interval(low, high, inside) == printed
 
 
+def test_a_typed_number_is_printed_as_people_write_it() -> None:
+    values = (1e9, 0.35, -3, 2**31, 0, 0.000001)
+    assert [numbers.plain(value) for value in values] == [
+        "1,000,000,000", "0.35", "−3", "2,147,483,648", "0", "0.000001"
+    ]  # fmt: skip
+
+
 def test_units() -> None:
     assert numbers.milliseconds(0.01234) == "12.3"
     assert numbers.megabytes(26_096_640) == "26.1"

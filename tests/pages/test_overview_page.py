@@ -92,7 +92,7 @@ def test_stepping_shows_the_guess_after_each_token(storyteller: LanguageModel) -
     labels = storyteller.tokenizer.labels(ids)
     page = opened(text=TEXT)
     for position in (len(ids) - 1, len(ids) - 2, len(ids) - 3):
-        assert any(f"after `{labels[position]}`" in heading.value for heading in page.subheader)
+        assert any(f"after `{labels[position]}`" in heading.value for heading in page.header)
         np.testing.assert_allclose(
             bars(page)[1], np.sort(probabilities[position])[: -len(bars(page)[1]) - 1 : -1], rtol=1e-4
         )
@@ -103,7 +103,7 @@ def test_stepping_shows_the_guess_after_each_token(storyteller: LanguageModel) -
             assert escape(f"{given:.3f}") in said[0]
         page.button(key="step_back").click().run()
     page.button(key="step_on").click().run()
-    assert any(f"after `{labels[-3]}`" in heading.value for heading in page.subheader)
+    assert any(f"after `{labels[-3]}`" in heading.value for heading in page.header)
 
 
 def test_the_first_token_has_none_before_it(storyteller: LanguageModel) -> None:
@@ -192,7 +192,7 @@ def test_what_to_try_is_measured(storyteller: LanguageModel) -> None:
     for key, position in (("go_surest", given.argmax()), ("go_surprised", given.argmin())):
         assert f"`{labels[position]}`" in page.button(key=key).label
     page.button(key="go_surprised").click().run()
-    assert any(f"after `{labels[given.argmin()]}`" in heading.value for heading in page.subheader)
+    assert any(f"after `{labels[given.argmin()]}`" in heading.value for heading in page.header)
 
 
 @pytest.mark.parametrize("name", ["overview", "heads"])

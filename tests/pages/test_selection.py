@@ -1,5 +1,6 @@
 """The selection: one state, mirrored in the address, repaired where it does not fit."""
 
+import re
 from dataclasses import fields, replace
 
 import pytest
@@ -11,7 +12,7 @@ from pages.kit import address, choices, notices
 from pages.kit.address import from_parameters, to_parameters
 from pages.kit.choices import DEFAULT_TEXT, RANGES, Selection
 from pages.kit.limits import MAX_LINK_CHARACTERS, MAX_TOKENS
-from pages.kit.prose import Prose
+from pages.kit.prose import COMMON, LANGUAGES, Prose, sections
 from pages.kit.sitemap import PAGES
 from tests.pages.visit import remarks, selection, turn_to, visit, well
 
@@ -82,6 +83,15 @@ def test_a_link_shows_the_same_to_readers_of_any_language(
         assert from_parameters(link).text == text
 
 
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("field", [f.name for f in fields(Selection)])
+def test_every_choice_has_a_name_for_readers(field: str, lang: str) -> None:
+    name = notices.label(field, lang)
+    assert name in {text for page in (COMMON, *PAGES) for text in sections(page, lang).values()}
+    assert len(name) <= 30
+    assert not set(name) & set("_{}\n")
+
+
 def test_long_texts_stay_out_of_the_address() -> None:
     assert "text" in to_parameters(Selection(text="x" * MAX_LINK_CHARACTERS))
     assert "text" not in to_parameters(Selection(text="x" * (MAX_LINK_CHARACTERS + 1)))
@@ -135,13 +145,32 @@ class TestVisits:
         said = remarks(app)
         assert "no layer 11" in said
         assert "You see layer 5" in said
-        for name in ("temperature", "ids", "lang"):
+        for name in ("Temperature", "Token ids", "Language"):
             assert f"“{name}”" in said
         assert app.query_params == {"layer": "5"}
         app.run()
         assert remarks(app) == said
         app.sidebar.text_area[0].set_value("another text").run()
         assert remarks(app) == ""
+
+    @pytest.mark.parametrize(
+        ("lang", "says"),
+        [("en", ["“Temperature” cannot be 1,000,000,000. You see 3.", "“top-k” cannot be −7. You see 0."]),
+         ("zh", ["“温度”不能是 1,000,000,000，现在用的是 3。", "“top-k”不能是 −7，现在用的是 0。"])],
+    )  # fmt: skip
+    def test_what_is_out_of_range_is_said_in_the_readers_words(self, lang: str, says: list[str]) -> None:
+        said = remarks(well(visit("next_token", temperature="1e9", top_k="-7", lang=lang)))
+        for sentence in says:
+            assert sentence in said
+        assert "_" not in said
+
+    def test_nought_is_written_one_way(self) -> None:
+        app = well(visit("next_token", temperature="-0"))
+        assert app.query_params["temperature"] == "0"
+
+    def test_a_long_text_is_counted_with_commas(self) -> None:
+        app = well(visit(text="a " * 1_990))
+        assert re.search(r"256 of \d,\d{3} tokens", "".join(e.proto.body for e in app.sidebar.get("html")))
 
     def test_markup_in_the_address_stays_text(self) -> None:
         app = well(visit(model="<img src=x onerror=alert(1)>"))

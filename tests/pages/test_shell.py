@@ -58,6 +58,14 @@ def test_a_page_that_is_opened_first_has_the_shell(page: str) -> None:
     assert app.query_params == {"layer": "2"}
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_headings_leave_no_level_out(page: str) -> None:
+    app = well(visit(page))
+    assert len(app.title) == 1
+    assert app.header
+    assert [heading.value for heading in app.subheader] == []
+
+
 def test_navigation_follows_the_sitemap_and_carries_the_selection() -> None:
     app = visit("heads", layer="3", text="a b")
     links = [link.proto for link in app.sidebar.get("page_link")]

@@ -1,7 +1,8 @@
 """The figure kit: pure functions, arrays and texts in, a plotly Figure (or an HTML fragment) out.
 
-Every function takes the palette to draw in. Nothing here imports streamlit or the model, and no words are built
-in: titles come translated from the caller. Token text goes in as it is; escaping is the kit's own business.
+Every function takes the palette to draw in. Nothing here imports streamlit or computes anything of the model, and no
+words are built in: titles come translated from the caller. Token text goes in as it is; escaping is the kit's own
+business.
 
     heads_overview   all layers × heads as tiles of one heatmap; a click picks a head
     byte_strip       characters, bytes and tokens below each other (HTML)

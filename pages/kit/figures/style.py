@@ -12,6 +12,7 @@ from typing import Any
 import pandas  # noqa: F401
 import plotly.graph_objects as go
 
+from model.graphemes import sign
 from pages.kit.palette import Palette
 
 SANS = '"Source Sans", "Source Sans 3", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", "Noto Sans", sans-serif'
@@ -24,34 +25,19 @@ SMALL_SIZE = 12
 
 # Plotly decodes only a handful of named entities (&quot; is not one of them), but every numeric one.
 _PLOTLY_SPECIAL = {ord(c): f"&#{ord(c)};" for c in "&<>\"'$%"}
-_VISIBLE = {"\n": "↵", "\t": "⇥", "\x7f": "⟨DEL⟩", "\u2028": "↵", "\u2029": "↵"}
-_CONTROL_NAMES = (
-    *("NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI"),
-    *("DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"),
-)
-_INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn"}
+_INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # A joiner or a variation selector inside an emoji is part of its picture.
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"} | {chr(c) for c in range(0xE0020, 0xE0080)}
 
 
 def visible(text: str) -> str:
-    """`text` with every control, format and unpaired surrogate character made visible.
-
-    ASCII controls become their names (⟨ESC⟩: few fonts draw the control pictures), line breaks ↵, tabs ⇥, and
-    other characters without a glyph (bidirectional overrides, zero-width spaces, surrogates) the form ⟨U+202E⟩.
+    """`text` with every control, format and unpaired surrogate character made visible, by the signs of the model's
+    own labels (↵, ⟨ESC⟩, ⟨RLO⟩, ⟨U+D800⟩). Spaces stay as they are.
     """
     out = []
     for position, char in enumerate(text):
-        if char in _VISIBLE:
-            out.append(_VISIBLE[char])
-        elif ord(char) < 32:
-            out.append(f"⟨{_CONTROL_NAMES[ord(char)]}⟩")
-        elif char in _JOINERS and position > 0:
-            out.append(char)
-        elif unicodedata.category(char) in _INVISIBLE_CATEGORIES:
-            out.append(f"⟨U+{ord(char):04X}⟩")
-        else:
-            out.append(char)
+        joins = char in _JOINERS and position > 0
+        out.append(sign(char) if unicodedata.category(char) in _INVISIBLE_CATEGORIES and not joins else char)
     return "".join(out)
 
 
