@@ -1,4 +1,4 @@
-"""The command line of training: python -m model train storyteller | tokenizers | evaluate."""
+"""The command line of training: python -m model train storyteller | tokenizers | positions | evaluate."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import torch.distributed as dist
 from model.language import LanguageModel, best_device, load
 from model.sampling import SamplingSettings
 from model.tokenizer import Tokenizer
+from model.training import positions
 from model.training.checkpoints import FILE, read_scalars
 from model.training.data import Codec, Corpus, Mixture, Stream, TokenFile, tokenise
 from model.training.evaluate import Score
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m model train", description="Train the bundled model anew.")
-    commands = parser.add_subparsers(required=True, metavar="storyteller | tokenizers | evaluate")
+    commands = parser.add_subparsers(required=True, metavar="storyteller | tokenizers | positions | …")
 
     train = commands.add_parser(
         "storyteller",
@@ -94,6 +95,8 @@ def _parser() -> argparse.ArgumentParser:
         "--vocab-size", type=int, default=STORYTELLER.vocab_size, help=f"default: {STORYTELLER.vocab_size}"
     )
     kinds.set_defaults(run=_train_tokenizers)
+
+    positions.add_commands(commands)
 
     measure = commands.add_parser("evaluate", help="bits per character on held-out text")
     measure.add_argument("--model", default="storyteller", help="an id that `list` shows, or a checkpoint folder")

@@ -1,0 +1,204 @@
+"""Five small models, alike but for how they know the order, and what they lose past the length they learned."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer as BytePairs
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from model.analysis.position_loss import bits_by_position, windows
+from model.config import Positions, TransformerConfig
+from model.tokenizer import Tokenizer
+from model.training.checkpoints import FILE
+from model.training.data import SEPARATOR, Codec, Mixture, Stream, tokenise
+from model.training.loop import Run, Settings
+from model.training.schedule import Schedule
+from model.training.storyteller import CORPORA, YARDSTICK
+from model.transformer import Transformer
+from model.zoo.catalog import WEIGHTS
+from model.zoo.readers import load_checkpoint, save_checkpoint
+
+SCHEMES: tuple[Positions, ...] = ("sinusoidal", "learned", "rope", "alibi", "none")
+TRAINED_LENGTH = 64  # tokens of every training sequence
+LENGTH = 2 * TRAINED_LENGTH  # of the sequences that the loss is measured on; rows of the learned table
+STRIDE = 2  # between the beginnings of two measured sequences
+BIN = 4  # positions that one point of the curve averages
+
+# Embeddings multiplied by √d: the sinusoidal table, of fixed size, is added to vectors of its own size.
+BASE = TransformerConfig(
+    vocab_size=1024,
+    d_model=96,
+    n_layers=4,
+    n_heads=4,
+    n_kv_heads=4,
+    d_head=24,
+    d_ff=256,
+    max_positions=LENGTH,
+    positions="none",
+    scale_embeddings=True,
+    bos_id=0,
+    eos_id=0,
+    pad_id=0,
+)
+SHARES = {"stories": 0.8, "sentences": 0.2}  # of the training tokens
+TEXT = tuple(replace(c, weight=SHARES[c.name]) for c in CORPORA if c.name in SHARES)
+STEPS = 1200  # of 64 sequences: 4.9 million tokens
+
+
+def settings(steps: int) -> Settings:
+    """Everything but the scheme that decides a run's result: the same for all five."""
+    return Settings(
+        steps=steps,
+        batch_tokens=64 * TRAINED_LENGTH,
+        micro_tokens=64 * TRAINED_LENGTH,
+        length=TRAINED_LENGTH,
+        long_length=TRAINED_LENGTH,
+        dropout=0.0,
+        precision="fp32",
+        schedule=Schedule("wsd", warmup=50),
+    )
+
+
+def untrained(scheme: Positions, seed: int = 0) -> Transformer:
+    """A model of this scheme with random weights: those that all schemes have are the same in all of them.
+
+    The learned table, which only one of them has, is drawn last. Embeddings get the variance 1/d (Vaswani et al.
+    2017 multiply them by √d), so that a token's vector has the size of a row of the sinusoidal table.
+    """
+    torch.manual_seed(seed)
+    plain = Transformer(BASE)
+    torch.nn.init.normal_(plain.embed.weight, std=1 / math.sqrt(BASE.d_model))
+    model = Transformer(BASE.replace(positions=scheme))
+    for name, parameter in model.named_parameters():
+        if not name.startswith("pos_embed."):
+            parameter.data.copy_(plain.get_parameter(name))
+    return model
+
+
+def train_tokenizer(corpora: Path, vocab_size: int = BASE.vocab_size) -> str:
+    """A byte-level BPE learned from the training text, as the JSON text of a tokenizer.json.
+
+    Raises:
+        ValueError: if a corpus cannot be read.
+    """
+    tokenizer = BytePairs(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[SEPARATOR],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    documents = [text for corpus in TEXT for text in corpus.documents(corpora)[0]]
+    tokenizer.train_from_iterator(documents, trainer)
+    return str(tokenizer.to_str())
+
+
+def train(corpora: Path, out: Path, steps: int, log_seconds: float = 15.0) -> bool:
+    """Train the five, one after the other, each to `out/<scheme>`; true once all are done, false if stopped.
+
+    What is done already is kept, and what was begun goes on where it stopped.
+
+    Raises:
+        ValueError: if a corpus cannot be read, or `out` holds runs with other settings.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "tokenizer.json"
+    if not path.is_file():
+        path.write_text(train_tokenizer(corpora) + "\n", encoding="utf-8")
+    tokenizer = Tokenizer.from_file(path)
+    mark = hashlib.sha256(path.read_bytes()).hexdigest()
+    files = [tokenise(c, corpora, out / "tokens", tokenizer, 0, mark) for c in TEXT]
+    for scheme in SCHEMES:
+        model, run_folder = untrained(scheme), out / "runs" / scheme
+        mixture = Mixture([Stream(file, (0, i)) for i, file in enumerate(files)], [c.weight for c in TEXT])
+        run = Run(model, mixture, settings(steps), run_folder, checkpoint_minutes=2.0, log_seconds=log_seconds)
+        if (run_folder / FILE).is_file():
+            run.resume()
+        print(f"{scheme}: from step {run.progress.step} of {steps}", flush=True)
+        if not run.train():
+            return False
+        save_checkpoint(out / scheme, model)
+    return True
+
+
+def held_out_ids(corpora: Path, codec: Codec) -> list[int]:
+    """The held-out stories as one sequence of ids, each behind the separator, as in training."""
+    return [i for text in YARDSTICK.documents(corpora)[1] for i in (0, *codec.encode(text))]
+
+
+def measure(folder: Path, corpora: Path) -> dict[str, Any]:
+    """The loss by position of the five models in `folder` on the held-out stories, for `loss.json`.
+
+    Each curve has a point for every `BIN` positions: mean bits per token over all windows, exact at the models'
+    bfloat16 weights computed in fp32.
+
+    Raises:
+        ValueError: if the stories or a model cannot be read.
+    """
+    tokenizer = Tokenizer.from_file(folder / "tokenizer.json")
+    ids = held_out_ids(corpora, tokenizer)
+    rows = windows(ids, LENGTH, STRIDE)
+    curves: dict[str, list[float]] = {}
+    for scheme in SCHEMES:
+        bits = bits_by_position(load_checkpoint(folder / scheme), rows)  # (N, LENGTH)
+        curves[scheme] = [round(float(b), 4) for b in bits.double().mean(0).view(-1, BIN).mean(1)]
+    return {
+        "trained_length": TRAINED_LENGTH,
+        "length": LENGTH,
+        "bin": BIN,
+        "stride": STRIDE,
+        "windows": len(rows),
+        "tokens": len(ids),
+        "bits_per_token": curves,
+    }
+
+
+def add_commands(commands: Any) -> None:
+    """The two commands of this recipe, to the sub-commands of `python -m model train`."""
+    five = commands.add_parser(
+        "positions",
+        help="five small models that differ only in how they know the order",
+        description="Trains what is not trained yet, goes on where it was stopped, and measures the five at the end.",
+    )
+    five.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
+    five.add_argument("--out", type=Path, required=True, help="folder for tokens, checkpoints and the five models")
+    five.add_argument("--steps", type=int, default=STEPS, help=f"of each model; default: {STEPS}")
+    five.add_argument("--threads", type=int, default=1, help="CPU threads; default: 1")
+    five.set_defaults(run=_train)
+
+    loss = commands.add_parser("positions-loss", help="what the five lose at each position: loss.json, measured anew")
+    loss.add_argument("--corpora", type=Path, required=True, help="folder with the held-out stories")
+    loss.add_argument("--models", type=Path, default=WEIGHTS / "positions", help="folder of the five; default: bundled")
+    loss.add_argument("--out", type=Path, required=True, help="file to write")
+    loss.set_defaults(run=_measure)
+
+
+def _train(args: argparse.Namespace) -> int:
+    torch.set_num_threads(args.threads)
+    if not train(args.corpora, args.out, args.steps):
+        print("stopped; the same command continues")
+        return 130
+    return _write(measure(args.out, args.corpora), args.out / "loss.json")
+
+
+def _measure(args: argparse.Namespace) -> int:
+    return _write(measure(args.models, args.corpora), args.out)
+
+
+def _write(figures: dict[str, Any], path: Path) -> int:
+    path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    for scheme, curve in figures["bits_per_token"].items():
+        inside, past = curve[: TRAINED_LENGTH // BIN], curve[TRAINED_LENGTH // BIN :]
+        means = [sum(part) / len(part) for part in (inside, past)]
+        print(f"{scheme:12} {means[0]:.3f} bits per token within {TRAINED_LENGTH} tokens, {means[1]:.3f} past them")
+    return 0
