@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer as BytePairs
 from tokenizers import decoders, models, pre_tokenizers, trainers
+from torch import Tensor
 
 from model.analysis.position_loss import bits_by_position, windows
+from model.analysis.position_models import FOLDER, MEASURED, SCHEMES, read_story
 from model.config import Positions, TransformerConfig
 from model.tokenizer import Tokenizer
 from model.training.checkpoints import FILE
@@ -23,14 +25,12 @@ from model.training.loop import Run, Settings
 from model.training.schedule import Schedule
 from model.training.storyteller import CORPORA, YARDSTICK
 from model.transformer import Transformer
-from model.zoo.catalog import WEIGHTS
 from model.zoo.readers import load_checkpoint, save_checkpoint
 
-SCHEMES: tuple[Positions, ...] = ("sinusoidal", "learned", "rope", "alibi", "none")
 TRAINED_LENGTH = 64  # tokens of every training sequence
 LENGTH = 2 * TRAINED_LENGTH  # of the sequences that the loss is measured on; rows of the learned table
-STRIDE = 2  # between the beginnings of two measured sequences
-BIN = 4  # positions that one point of the curve averages
+BIN = 4  # positions that one point of a curve averages
+STRIDE = BIN  # between the beginnings of two sequences: so each point averages every token of the text, once
 
 # Embeddings multiplied by √d: the sinusoidal table, of fixed size, is added to vectors of its own size.
 BASE = TransformerConfig(
@@ -137,10 +137,7 @@ def held_out_ids(corpora: Path, codec: Codec) -> list[int]:
 
 
 def measure(folder: Path, corpora: Path) -> dict[str, Any]:
-    """The loss by position of the five models in `folder` on the held-out stories, for `loss.json`.
-
-    Each curve has a point for every `BIN` positions: mean bits per token over all windows, exact at the models'
-    bfloat16 weights computed in fp32.
+    """The loss by position of the five models in `folder`, for `MEASURED`: see `LossCurves`.
 
     Raises:
         ValueError: if the stories or a model cannot be read.
@@ -148,10 +145,7 @@ def measure(folder: Path, corpora: Path) -> dict[str, Any]:
     tokenizer = Tokenizer.from_file(folder / "tokenizer.json")
     ids = held_out_ids(corpora, tokenizer)
     rows = windows(ids, LENGTH, STRIDE)
-    curves: dict[str, list[float]] = {}
-    for scheme in SCHEMES:
-        bits = bits_by_position(load_checkpoint(folder / scheme), rows)  # (N, LENGTH)
-        curves[scheme] = [round(float(b), 4) for b in bits.double().mean(0).view(-1, BIN).mean(1)]
+    models = {scheme: load_checkpoint(folder / scheme) for scheme in SCHEMES}
     return {
         "trained_length": TRAINED_LENGTH,
         "length": LENGTH,
@@ -159,8 +153,20 @@ def measure(folder: Path, corpora: Path) -> dict[str, Any]:
         "stride": STRIDE,
         "windows": len(rows),
         "tokens": len(ids),
-        "bits_per_token": curves,
+        "bits_per_token": {scheme: _curve(model, rows) for scheme, model in models.items()},
+        "story": {scheme: story_curve(model, tokenizer) for scheme, model in models.items()},
     }
+
+
+def story_curve(transformer: Transformer, codec: Codec) -> list[float]:
+    """The loss by position on the bundled story of our own, with which anybody can repeat the measurement."""
+    return _curve(transformer, windows(codec.encode(read_story()), LENGTH, STRIDE))
+
+
+def _curve(transformer: Transformer, rows: Tensor) -> list[float]:
+    """Mean bits per token of each bin of positions, over all rows `(N, LENGTH + 1)`."""
+    mean = bits_by_position(transformer, rows).double().mean(0)
+    return [round(float(bits), 4) for bits in mean.view(-1, BIN).mean(1)]
 
 
 def add_commands(commands: Any) -> None:
@@ -178,7 +184,7 @@ def add_commands(commands: Any) -> None:
 
     loss = commands.add_parser("positions-loss", help="what the five lose at each position: loss.json, measured anew")
     loss.add_argument("--corpora", type=Path, required=True, help="folder with the held-out stories")
-    loss.add_argument("--models", type=Path, default=WEIGHTS / "positions", help="folder of the five; default: bundled")
+    loss.add_argument("--models", type=Path, default=FOLDER, help="folder of the five; default: bundled")
     loss.add_argument("--out", type=Path, required=True, help="file to write")
     loss.set_defaults(run=_measure)
 
@@ -188,7 +194,7 @@ def _train(args: argparse.Namespace) -> int:
     if not train(args.corpora, args.out, args.steps):
         print("stopped; the same command continues")
         return 130
-    return _write(measure(args.out, args.corpora), args.out / "loss.json")
+    return _write(measure(args.out, args.corpora), args.out / MEASURED)
 
 
 def _measure(args: argparse.Namespace) -> int:
