@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,8 +104,8 @@ def train_tokenizer(corpora: Path, vocab_size: int = BASE.vocab_size) -> str:
     return str(tokenizer.to_str())
 
 
-def train(corpora: Path, out: Path, steps: int, log_seconds: float = 15.0) -> bool:
-    """Train the five, one after the other, each to `out/<scheme>`; true once all are done, false if stopped.
+def train(corpora: Path, out: Path, steps: int, schemes: Sequence[Positions] = SCHEMES) -> bool:
+    """Train one model after the other, each to `out/<scheme>`; true once all are done, false if stopped.
 
     What is done already is kept, and what was begun goes on where it stopped.
 
@@ -118,10 +119,10 @@ def train(corpora: Path, out: Path, steps: int, log_seconds: float = 15.0) -> bo
     tokenizer = Tokenizer.from_file(path)
     mark = hashlib.sha256(path.read_bytes()).hexdigest()
     files = [tokenise(c, corpora, out / "tokens", tokenizer, 0, mark) for c in TEXT]
-    for scheme in SCHEMES:
+    for scheme in schemes:
         model, run_folder = untrained(scheme), out / "runs" / scheme
         mixture = Mixture([Stream(file, (0, i)) for i, file in enumerate(files)], [c.weight for c in TEXT])
-        run = Run(model, mixture, settings(steps), run_folder, checkpoint_minutes=2.0, log_seconds=log_seconds)
+        run = Run(model, mixture, settings(steps), run_folder, checkpoint_minutes=2.0)
         if (run_folder / FILE).is_file():
             run.resume()
         print(f"{scheme}: from step {run.progress.step} of {steps}", flush=True)
@@ -179,6 +180,9 @@ def add_commands(commands: Any) -> None:
     five.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
     five.add_argument("--out", type=Path, required=True, help="folder for tokens, checkpoints and the five models")
     five.add_argument("--steps", type=int, default=STEPS, help=f"of each model; default: {STEPS}")
+    five.add_argument(
+        "--schemes", nargs="+", choices=SCHEMES, default=SCHEMES, help="which to train now: none depends on another"
+    )
     five.add_argument("--threads", type=int, default=1, help="CPU threads; default: 1")
     five.set_defaults(run=_train)
 
@@ -191,9 +195,12 @@ def add_commands(commands: Any) -> None:
 
 def _train(args: argparse.Namespace) -> int:
     torch.set_num_threads(args.threads)
-    if not train(args.corpora, args.out, args.steps):
+    if not train(args.corpora, args.out, args.steps, args.schemes):
         print("stopped; the same command continues")
         return 130
+    if not all((args.out / scheme).is_dir() for scheme in SCHEMES):
+        print("measured once all five are there")
+        return 0
     return _write(measure(args.out, args.corpora), args.out / MEASURED)
 
 

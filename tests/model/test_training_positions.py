@@ -8,7 +8,7 @@ import torch
 
 from model.analysis.position_loss import windows
 from model.analysis.position_models import SCHEMES, load_position_models, read_loss_curves
-from model.training.positions import measure, untrained
+from model.training.positions import untrained
 from model.training.recipes import main
 from tests.model.training_text import write_corpus
 
@@ -27,28 +27,30 @@ def test_windows():
         windows([1, 2, 3], 3, 1)
 
 
-def test_the_recipe_runs_stops_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tales = [f"Once there was a cat with {i} mice. It was happy, and so were {i} dogs." * 3 for i in range(60)]
-    write_corpus(tmp_path, "tinystories.txt.xz", "".join(f"{tale}\n<|endoftext|>\n" for tale in tales))
-    write_corpus(tmp_path, "heldout_stories.txt.xz", "".join(f"{tale} The end.\n<|endoftext|>\n" for tale in tales))
+def test_the_recipe_runs_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    end = "\n<|endoftext|>\n"
+    tales = [f"Once there was a cat with {i} mice. It was happy, and so were {i} dogs." * 3 for i in range(40)]
+    write_corpus(tmp_path, "tinystories.txt.xz", "".join(tale + end for tale in tales))
+    write_corpus(tmp_path, "heldout_stories.txt.xz", "".join(f"A cat with {i} mice.{end}" for i in range(60)))
     write_corpus(tmp_path, "en_sentences.txt.xz", "".join(f"I have {i} apples.\n" for i in range(100)))
-    line = ["positions", "--corpora", str(tmp_path), "--out", str(tmp_path / "out"), "--steps", "1"]
+    out = tmp_path / "out"
+    line = ["positions", "--corpora", str(tmp_path), "--out", str(out), "--steps", "1"]
+    assert main([*line, "--schemes", "rope", "none"]) == 0
+    assert "measured once all five are there" in capsys.readouterr().out
     assert main(line) == 0
     said = capsys.readouterr().out
-    found = load_position_models(tmp_path / "out")
-    assert all(f"{scheme}: from step 0 of 1" in said for scheme in SCHEMES)
-    figures = json.loads((tmp_path / "out" / "loss.json").read_text())
-    assert set(figures["bits_per_token"]) == set(figures["story"]) == set(SCHEMES)
-    assert read_loss_curves(tmp_path / "out").windows == figures["windows"]
-    # Trained already: nothing is trained again, and the same is measured.
-    assert main(line) == 0
-    assert "rope: from step 1 of 1" in capsys.readouterr().out
-    assert measure(tmp_path / "out", tmp_path) == figures
-    assert main(["positions-loss", "--corpora", str(tmp_path), "--models", str(tmp_path / "out"), "--out",
-                 str(tmp_path / "again.json")]) == 0  # fmt: skip
-    assert json.loads((tmp_path / "again.json").read_text()) == figures
-    for lm in found.values():
+    assert "rope: from step 1 of 1" in said, "trained already"
+    assert "alibi: from step 0 of 1" in said
+    for lm in load_position_models(out).values():
         assert torch.isfinite(lm.trace("a cat").logits).all()
-    (tmp_path / "out" / "loss.json").write_text("{}")
+    figures = json.loads((out / "loss.json").read_text())
+    assert set(figures["bits_per_token"]) == set(figures["story"]) == set(SCHEMES)
+    assert read_loss_curves(out).windows == figures["windows"] > 0
+    again = tmp_path / "again.json"
+    assert main(["positions-loss", "--corpora", str(tmp_path), "--models", str(out), "--out", str(again)]) == 0
+    assert json.loads(again.read_text()) == figures
+    (out / "loss.json").write_text("{}")
     with pytest.raises(ValueError, match="cannot be read"):
-        read_loss_curves(tmp_path / "out")
+        read_loss_curves(out)
+    assert main([*line[:-1], "2"]) == 2
+    assert "other settings: steps" in capsys.readouterr().err
