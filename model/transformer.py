@@ -82,6 +82,7 @@ class Transformer(nn.Module):
         cache: KVCache | None = None,
         *,
         last_only: bool = False,
+        only: Tensor | None = None,
         encoder_ids: Tensor | None = None,
         encoder_mask: Tensor | None = None,
         rule: MaskRule | None = None,
@@ -94,6 +95,7 @@ class Transformer(nn.Module):
             attention_mask: `(B, T)`, 0 or false for padding, on either side; None: no padding.
             cache: keys and values of what has been read already; extended by `ids`.
             last_only: compute logits for each row's last real token only, `(B, 1, vocab_size)`.
+            only: `(B, T)`, true where logits are wanted: those alone, row after row, `(N, vocab_size)`.
             encoder_ids, encoder_mask: the source `(B, S)` of an encoder-decoder; with a cache only the first
                 pass needs it.
             rule: what the main stack's queries may read, instead of the config's own causality.
@@ -136,6 +138,8 @@ class Transformer(nn.Module):
             x = block(x, run)
         if last_only:
             x = _last_token(x, mask)
+        if only is not None:
+            x = x[only]
         if self.ln_final is not None:
             x = self.ln_final(x)
         out = self.hook_output(x) if self.config.head == "none" else self.hook_logits(self._unembed(x))

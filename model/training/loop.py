@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from model.training.checkpoints import load_state, save_state
-from model.training.data import Mixture
 from model.training.dropout import add_dropout
 from model.training.metrics import Metrics, StepRow, progress_line
+from model.training.objectives import Objective
 from model.training.optimizers import make_optimizers, set_rates
 from model.training.schedule import Schedule
 
@@ -80,7 +80,7 @@ class Run:
     """One training run in this process. `evaluate`, where given, measures the model: its figures by name."""
 
     model: nn.Module
-    mixture: Mixture
+    objective: Objective
     settings: Settings
     out: Path
     evaluate: Callable[[], dict[str, float]] | None = None
@@ -119,12 +119,13 @@ class Run:
         here = asdict(self.settings)
         # A run planned in time may be given another length; nothing else may change under a resumed run.
         changed = [k for k, v in scalars["settings"].items() if here.get(k) != v and k != "minutes"]
-        if scalars["shares"] != self.mixture.shares.tolist():
-            changed.append("the corpora")
+        try:
+            self.objective.restore(scalars["objective"])
+        except ValueError as error:
+            changed.append(str(error))
         if changed:
             raise ValueError(f"The checkpoint is of a run with other settings: {', '.join(changed)}.")
         self.progress = Progress(**scalars["progress"])
-        self.mixture.positions = list(scalars["positions"])
 
     def train(self) -> bool:
         """Train to the end; true if it was reached, false if the process was asked to stop (SIGTERM, SIGINT).
@@ -185,14 +186,13 @@ class Run:
         # and processes differ from each other.
         torch.manual_seed((s.seed * 1_000_003 + self.progress.step) * self.world + self.rank)
         length = s.long_length if self.progress.fraction >= s.long_from else s.length
-        rows = s.batch_tokens // length // self.world * self.world
-        batch = torch.from_numpy(self.mixture.batch(rows, length)[self.rank :: self.world]).to(self.device)
-        parts = batch.split(max(1, s.micro_tokens // length))
+        batch = self.objective.draw(s.batch_tokens, s.micro_tokens, length, self.rank, self.world)
         total = torch.zeros((), device=self.device)
-        for i, part in enumerate(parts):
-            last = i == len(parts) - 1
+        for i, part in enumerate(batch.parts):
+            last = i == len(batch.parts) - 1
             with nullcontext() if last or self.world == 1 else self.forward.no_sync():  # type: ignore[operator]
-                loss = self._loss(part) * (len(part) / len(batch))
+                # Gradients of several processes are averaged, so each counts its share `world` times.
+                loss = self._loss(part) * (self.world / batch.predicted)
                 loss.backward()
             total += loss.detach()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), s.clip)
@@ -206,7 +206,7 @@ class Run:
             dist.all_reduce(total)
             total /= self.world
         self.progress.step += 1
-        self.progress.tokens += rows * length
+        self.progress.tokens += batch.tokens
         return total, norm
 
     def save(self) -> None:
@@ -214,15 +214,14 @@ class Run:
         scalars = {
             "settings": asdict(self.settings),
             "progress": asdict(self.progress),
-            "positions": self.mixture.positions,
-            "shares": self.mixture.shares.tolist(),
+            "objective": self.objective.state(),
         }
         save_state(self.out, self.model, self.optimizers, scalars)
 
-    def _loss(self, part: Tensor) -> Tensor:
+    def _loss(self, part: tuple[Tensor, ...]) -> Tensor:
+        here = tuple(tensor.to(self.device) for tensor in part)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
-            logits = self.forward(part[:, :-1])
-        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), part[:, 1:].flatten())
+            return self.objective.loss(self.forward, here)
 
     def _fraction(self) -> float:
         if self.settings.steps is not None:
@@ -242,7 +241,7 @@ class Run:
         figures = self.evaluate()
         metrics.evaluation(self.progress.step, self.progress.tokens, figures)
         shown = "  ".join(f"{name} {value:.4f}" for name, value in figures.items())
-        print(f"held out, bits per character at step {self.progress.step}: {shown}", flush=True)
+        print(f"held out at step {self.progress.step}: {shown}", flush=True)
 
     def _agree(self, seconds: float, stop: bool) -> tuple[float, bool]:
         """The first process' clock, and whether any process was asked to stop: the same in all of them."""

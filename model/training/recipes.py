@@ -1,30 +1,28 @@
-"""The command line of training: python -m model train storyteller | tokenizers | positions | evaluate."""
+"""The command line of training: python -m model train storyteller | translator | reader | positions | …"""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
 import json
-import os
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 
-from model.language import LanguageModel, best_device, load
+from model.language import LanguageModel, load
 from model.sampling import SamplingSettings
 from model.tokenizer import Tokenizer
-from model.training import positions
-from model.training.checkpoints import FILE, read_scalars
+from model.training import positions, translator
 from model.training.data import Codec, Corpus, Mixture, Stream, TokenFile, tokenise
 from model.training.evaluate import Score
+from model.training.launch import is_chief, launch, once
 from model.training.loop import Run, Settings
-from model.training.schedule import Schedule
+from model.training.objectives import NextToken
+from model.training.options import add_run_options, run_settings
 from model.training.storyteller import CORPORA, PROMPTS, STORYTELLER, evaluate, held_out, mix, separator_of
 from model.training.tokenizer_kinds import train_tokenizers
 from model.transformer import Transformer
@@ -43,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m model train", description="Train the bundled model anew.")
-    commands = parser.add_subparsers(required=True, metavar="storyteller | tokenizers | positions | …")
+    parser = argparse.ArgumentParser(prog="python -m model train", description="Train the bundled models anew.")
+    commands = parser.add_subparsers(required=True, metavar="storyteller | translator | reader | positions | …")
 
     train = commands.add_parser(
         "storyteller",
@@ -53,40 +51,16 @@ def _parser() -> argparse.ArgumentParser:
         "optimizers and the learning rates warmed up again; for that choose lower peaks and --schedule linear. "
         "In several processes: torchrun --nproc-per-node N -m model train storyteller …",
     )
-    train.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
-    train.add_argument("--out", type=Path, required=True, help="folder for tokens, checkpoint, metrics and weights")
+    add_run_options(train, Settings(steps=1))
     train.add_argument("--init", type=Path, help="model folder to start from instead of random weights")
     train.add_argument("--tokenizer", type=Path, help="folder with tokenizer.json; default: of --init, or the bundled")
-    train.add_argument("--resume", action="store_true", help="continue the run in --out")
-    length = train.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=int, help="plan the run in steps: repeatable bit for bit")
-    length.add_argument("--minutes", type=float, help="plan the run in running time; default: 90")
-    length.add_argument("--until", help="plan the run to end at this local time, HH:MM")
     shares = ", ".join(f"{c.name}={c.weight}" for c in CORPORA)
     train.add_argument("--mix", default="", help=f"shares of the tokens; default: {shares}")
-    train.add_argument("--optimizer", choices=("muon", "adamw"), default="muon", help="for the blocks' matrices")
-    train.add_argument("--schedule", choices=("wsd", "linear", "cosine"), default="wsd")
-    s = Settings(steps=1)
-    for name, value, text in (
-        ("--seed", s.seed, "of the weights, the order of the text and the dropout"),
-        ("--muon-lr", s.muon_lr, "Muon's peak learning rate"),
-        ("--adamw-lr", s.adamw_lr, "AdamW's peak learning rate"),
-        ("--weight-decay", s.weight_decay, "of the blocks' matrices"),
-        ("--dropout", s.dropout, "fraction dropped from the embeddings and from what each layer adds"),
-        ("--warmup", s.schedule.warmup, "steps until the learning rates are at their peak"),
-        ("--hold", s.schedule.hold, "wsd: fraction of the run at the peak"),
-        ("--batch-tokens", s.batch_tokens, "tokens a step, over all processes"),
-        ("--micro-tokens", s.micro_tokens, "tokens at once in a process"),
-        ("--checkpoint-minutes", 5.0, "between checkpoints"),
-        ("--evaluate-minutes", 15.0, "between measurements on held-out text"),
-        ("--log-seconds", 15.0, "between lines of progress"),
-    ):
-        train.add_argument(name, type=type(value), default=value, help=f"{text}; default: {value}")
-    train.add_argument("--precision", choices=("bf16", "fp32"), default=s.precision, help="bf16 is autocast")
-    train.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
-    train.add_argument("--threads", type=int, help="CPU threads of a process")
-    train.add_argument("--compile", action="store_true", help="torch.compile")
-    train.set_defaults(run=_train)
+    train.set_defaults(run=launch, recipe=_storyteller)
+
+    train = commands.add_parser("translator", help="English to Chinese, encoder-decoder, 4.0 M parameters")
+    add_run_options(train, translator.SETTINGS)
+    train.set_defaults(run=launch, recipe=translator.train)
 
     kinds = commands.add_parser("tokenizers", help="the WordPiece and Unigram tokenizers that are compared")
     kinds.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
@@ -123,32 +97,12 @@ def _evaluate(args: argparse.Namespace) -> int:
     return 0
 
 
-def _train(args: argparse.Namespace) -> int:
-    if args.threads:
-        torch.set_num_threads(args.threads)
-    if (args.out / FILE).is_file() and not args.resume:
-        raise ValueError(f"{args.out} has a run already: add --resume to continue it, or choose another folder.")
-    device = best_device() if args.device == "auto" else torch.device(args.device)
-    parallel = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    if parallel:
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        if device.type == "cuda":
-            device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-            torch.cuda.set_device(device)
-    try:
-        return _run(args, device)
-    finally:
-        if parallel:
-            dist.destroy_process_group()
-
-
-def _run(args: argparse.Namespace, device: torch.device) -> int:
-    chief = not dist.is_initialized() or dist.get_rank() == 0
+def _storyteller(args: argparse.Namespace, device: torch.device) -> int:
     source = args.tokenizer or args.init or CATALOG["storyteller"].folder
     if not (source / "tokenizer.json").is_file():
         raise ValueError(f"{source} has no tokenizer.json.")
     tokenizer = Tokenizer.from_file(source / "tokenizer.json")
-    settings = _settings(args)
+    settings = run_settings(args)
     torch.manual_seed(settings.seed)
     transformer = Transformer(STORYTELLER) if args.init is None else load_checkpoint(args.init)
     separator = separator_of(transformer.config)
@@ -157,7 +111,7 @@ def _run(args: argparse.Namespace, device: torch.device) -> int:
             f"The tokenizer has {tokenizer.vocab_size} tokens, the model room for {transformer.config.vocab_size}."
         )
     corpora = mix(args.mix)
-    files = _token_files(corpora, args, source, tokenizer, separator, chief)
+    files = _token_files(corpora, args, source, tokenizer, separator)
     streams = [Stream(file, (settings.seed, i)) for i, file in enumerate(files)]
     texts = held_out(args.corpora)
 
@@ -166,7 +120,7 @@ def _run(args: argparse.Namespace, device: torch.device) -> int:
 
     run = Run(
         transformer.to(device),
-        Mixture(streams, [c.weight for c in corpora]),
+        NextToken(Mixture(streams, [c.weight for c in corpora])),
         settings,
         args.out,
         figures,
@@ -178,10 +132,10 @@ def _run(args: argparse.Namespace, device: torch.device) -> int:
     if args.resume:
         run.resume()
     if not run.train():
-        if chief:
+        if is_chief():
             print("stopped; continue with --resume")
         return 130
-    if chief:
+    if is_chief():
         _finish(args.out / "storyteller", transformer, tokenizer, source, texts, run, corpora, args.init is not None)
     return 0
 
@@ -203,12 +157,13 @@ def _finish(
             shutil.copyfile(source / name, folder / name)
     written = load_checkpoint(folder)  # bf16 rounding included
     scores = evaluate(written, tokenizer, texts, separator_of(written.config))
+    positions = run.objective.state()["positions"]
     card = {
         "parameters": sum(p.numel() for p in written.parameters()),
         "from_trained_weights": continued,
         "settings": asdict(run.settings),
         "progress": asdict(run.progress),
-        "tokens": {c.name: n for c, n in zip(corpora, run.mixture.positions, strict=True)},
+        "tokens": {c.name: n for c, n in zip(corpora, positions, strict=True)},
         "held_out": {name: _figures(s) for name, s in scores.items()},
     }
     (folder.parent / "result.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
@@ -221,54 +176,15 @@ def _finish(
 
 
 def _token_files(
-    corpora: Sequence[Corpus], args: argparse.Namespace, source: Path, codec: Codec, separator: int, chief: bool
+    corpora: Sequence[Corpus], args: argparse.Namespace, source: Path, codec: Codec, separator: int
 ) -> list[TokenFile]:
     fingerprint = hashlib.sha256((source / "tokenizer.json").read_bytes()).hexdigest()
 
     def read() -> list[TokenFile]:
         return [tokenise(c, args.corpora, args.out / "tokens", codec, separator, fingerprint) for c in corpora]
 
-    if not dist.is_initialized():
-        return read()
-    if chief:  # the others find the files made
-        read()
-    dist.barrier()
+    once(read)  # the others find the files made
     return read()
-
-
-def _settings(args: argparse.Namespace) -> Settings:
-    minutes = args.minutes
-    if args.until:
-        minutes = _minutes_until(args.until)
-        if args.resume:
-            minutes += read_scalars(args.out)["progress"]["seconds"] / 60
-    elif args.steps is None and minutes is None:
-        minutes = 90.0
-    return Settings(
-        steps=args.steps,
-        minutes=minutes,
-        seed=args.seed,
-        batch_tokens=args.batch_tokens,
-        micro_tokens=args.micro_tokens,
-        muon=args.optimizer == "muon",
-        muon_lr=args.muon_lr,
-        adamw_lr=args.adamw_lr,
-        weight_decay=args.weight_decay,
-        dropout=args.dropout,
-        precision=args.precision,
-        schedule=Schedule(args.schedule, args.warmup, args.hold),
-    )
-
-
-def _minutes_until(clock: str) -> float:
-    now = datetime.now()
-    try:
-        end = datetime.combine(now.date(), datetime.strptime(clock, "%H:%M").time())
-    except ValueError:
-        raise ValueError(f"{clock!r} is no time of day; write it as HH:MM.") from None
-    if end <= now:
-        end += timedelta(days=1)
-    return (end - now).total_seconds() / 60
 
 
 def _figures(s: Score) -> dict[str, float]:

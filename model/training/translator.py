@@ -1,0 +1,132 @@
+"""The bundled translator, English to Chinese: its shape, its tokenizer, its text and how it is measured."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from model.config import TransformerConfig
+from model.tokenizer import Tokenizer
+from model.training.data import SEPARATOR
+from model.training.launch import is_chief, once
+from model.training.loop import Run, Settings
+from model.training.options import run_settings
+from model.training.pairs import Pair, read_pairs, split
+from model.training.schedule import Schedule
+from model.training.small_tokenizer import train_tokenizer
+from model.training.translation import Translation, nats_per_token
+from model.transformer import Transformer
+from model.zoo.readers import load_checkpoint, save_checkpoint
+
+# As in Vaswani et al. 2017, made small: sinusoidal positions, LayerNorm after every sum, ReLU, one embedding table
+# for source, target and output.
+TRANSLATOR = TransformerConfig(
+    vocab_size=4608,
+    d_model=192,
+    n_layers=3,
+    n_encoder_layers=3,
+    n_heads=6,
+    n_kv_heads=6,
+    d_head=32,
+    d_ff=768,
+    max_positions=128,
+    kind="encoder_decoder",
+    positions="sinusoidal",
+    norm="layernorm",
+    norm_place="post",
+    activation="relu",
+    qkv_bias=True,
+    out_bias=True,
+    mlp_bias=True,
+    scale_embeddings=True,
+    bos_id=0,
+    eos_id=0,
+    pad_id=0,
+)
+SETTINGS = Settings(
+    minutes=90,
+    batch_tokens=4608,
+    micro_tokens=1536,
+    muon_lr=0.015,
+    adamw_lr=0.003,
+    dropout=0.15,
+    precision="fp32",
+    schedule=Schedule("wsd", warmup=60, hold=0.3),
+)
+SMOOTHING = 0.1
+PAIRS = "en_zh_pairs.tsv.xz"
+HELD_OUT = 1_200
+
+
+def pairs(corpora: Path) -> tuple[list[Pair], list[Pair]]:
+    """The pairs to train on and the held-out ones.
+
+    Raises:
+        ValueError: if the file cannot be read, or has too few pairs.
+    """
+    return split(read_pairs(corpora / PAIRS), HELD_OUT)
+
+
+def encoded(examples: list[Pair], tokenizer: Tokenizer, seed: int = 0) -> Translation:
+    """The pairs as ids, each side with its end; translations begin with the same token."""
+    ids = [(tokenizer.encode(pair.source), tokenizer.encode(pair.target)) for pair in examples]
+    assert TRANSLATOR.bos_id is not None
+    return Translation(ids, TRANSLATOR.bos_id, seed, SMOOTHING)
+
+
+def train(args: argparse.Namespace, device: torch.device) -> int:
+    """The recipe: split, tokenizer, training, and the finished folder `translator` in `--out`."""
+    settings = run_settings(args)
+    training, held_out = pairs(args.corpora)
+    path = args.out / "translator" / "tokenizer.json"
+
+    def make_tokenizer() -> None:
+        texts = [text for pair in training for text in (pair.source, pair.target)]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = train_tokenizer(texts, TRANSLATOR.vocab_size, [SEPARATOR], None, SEPARATOR)
+        path.write_text(made.to_str() + "\n", encoding="utf-8")
+
+    if not args.resume:
+        once(make_tokenizer)
+    tokenizer = Tokenizer.from_file(path)
+    torch.manual_seed(settings.seed)
+    transformer = Transformer(TRANSLATOR).to(device)
+    unseen = encoded(held_out, tokenizer)
+
+    def figures() -> dict[str, float]:
+        return {"nats_per_token": nats_per_token(transformer, unseen)}
+
+    run = Run(
+        transformer,
+        encoded(training, tokenizer, settings.seed),
+        settings,
+        args.out,
+        figures,
+        checkpoint_minutes=args.checkpoint_minutes,
+        evaluate_minutes=args.evaluate_minutes,
+        log_seconds=args.log_seconds,
+        compile=args.compile,
+    )
+    if args.resume:
+        run.resume()
+    if not run.train():
+        if is_chief():
+            print("stopped; continue with --resume")
+        return 130
+    if is_chief():
+        save_checkpoint(path.parent, transformer)
+        written = load_checkpoint(path.parent)  # bf16 rounding included
+        card = {
+            "parameters": sum(p.numel() for p in written.parameters()),
+            "pairs": {"training": len(training), "held_out": len(held_out)},
+            "settings": asdict(settings),
+            "progress": asdict(run.progress),
+            "held_out": {"nats_per_token": round(nats_per_token(written, unseen), 4)},
+        }
+        (args.out / "result.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+        print(json.dumps(card["held_out"]))
+    return 0
