@@ -6,6 +6,7 @@ slot is never read, not even through a mask (NaN times 0 is NaN).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -195,6 +196,17 @@ class KVCache:
         self._plain = plan.plain
         self._n_seen += new
         self._seen = self._seen + added
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Go on with these rows, in this order; a row may be left out or taken several times, as in beam search."""
+        index = torch.tensor(list(rows), device=self._valid.device)
+        self.batch = len(rows)
+        self._dense = [t.index_select(1, index) for t in self._dense]
+        for q in self._quantised:
+            q.codes, q.step, q.low = (t.index_select(1, index) for t in (q.codes, q.step, q.low))
+        self._seen, self._positions, self._valid = (t[index] for t in (self._seen, self._positions, self._valid))
+        self.cross = {layer: (k[index], v[index]) for layer, (k, v) in self.cross.items()}
+        self.encoder_mask = None if self.encoder_mask is None else self.encoder_mask[index]
 
     def _compact(self) -> None:
         """Move each row's last `window - 1` real tokens to the front: all that a later query can still reach."""

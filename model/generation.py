@@ -72,23 +72,27 @@ def generate(
     use_cache: bool = True,
     window: int | None = None,
     bits: int | None = None,
+    source: Sequence[int] | None = None,
 ) -> Iterator[Step]:
     """Continue `prompt`, one `Step` a token, until a token that ends the text or `max_new_tokens`.
 
     What does not fit is said by the call itself; the work begins with the first `next`, and ends when the caller
     stops iterating. The same prompt, settings and seed give the same tokens, with or without the cache, and so does a
     prompt that holds the first of them already: each place in the text has its random number. With a `window` every
-    token reads only that many, the cache slides, and the text may grow without end (unless
-    positions are learned: their table ends); `bits` quantises the cache.
+    token reads only that many, the cache slides, and the text may grow without end (unless positions are learned: their
+    table ends); `bits` quantises the cache. `source` is what an encoder-decoder translates: with a cache the encoder
+    reads it once.
 
     Raises:
-        ValueError: for a model that is no decoder, an empty prompt, prompt and new tokens that exceed the model's
-            context, or `bits` without a cache.
+        ValueError: for an encoder, an encoder-decoder without a source, an empty prompt, prompt and new tokens that
+            exceed the model's context, or `bits` without a cache.
     """
     ids = [int(i) for i in prompt]
     limit = transformer.config.max_positions
-    if transformer.config.kind != "decoder":
-        raise ValueError("Only a decoder continues a text by itself.")
+    if transformer.config.kind == "encoder":
+        raise ValueError("An encoder does not continue a text: that takes a decoder.")
+    if (source is None) == (transformer.config.kind == "encoder_decoder"):
+        raise ValueError("A source is for an encoder-decoder, which does not continue a text without one.")
     if not ids:
         raise ValueError("There is nothing to continue: give the model at least one token.")
     if max_new_tokens < 0:
@@ -109,7 +113,8 @@ def generate(
         cache = KVCache(
             transformer.config, room=room, window=window, bits=bits, dtype=weight.dtype, device=weight.device
         )
-    return _steps(transformer, tokenizer.stream(), ids, max_new_tokens, sampling, cache, rule)
+    read = None if source is None else torch.tensor([list(source)], device=weight.device)
+    return _steps(transformer, tokenizer.stream(), ids, max_new_tokens, sampling, cache, rule, read)
 
 
 def _steps(
@@ -120,6 +125,7 @@ def _steps(
     sampling: SamplingSettings,
     cache: KVCache | None,
     rule: MaskRule,
+    source: Tensor | None,
 ) -> Iterator[Step]:
     generator = random_numbers(sampling.seed, len(ids))
     one = OneToken.of(transformer, cache)
@@ -129,7 +135,7 @@ def _steps(
             logits = one(ids[-1])
         else:
             new = ids if cache is None or index == 0 else ids[-1:]
-            logits = _last_logits(transformer, new, cache, rule)
+            logits = _last_logits(transformer, new, cache, rule, source)
         entries = ledger(logits, sampling, ids)
         drawn = draw(entries, generator)
         ids.append(drawn.id)
@@ -143,13 +149,15 @@ def _steps(
             return
 
 
-def _last_logits(transformer: Transformer, ids: Sequence[int], cache: KVCache | None, rule: MaskRule) -> Tensor:
+def _last_logits(
+    transformer: Transformer, ids: Sequence[int], cache: KVCache | None, rule: MaskRule, source: Tensor | None
+) -> Tensor:
     """The last token's logits `(vocabulary,)`, the new ids fed in pieces that the cache can take."""
     x = torch.tensor([list(ids)], device=transformer.embed.weight.device)
     with torch.no_grad():
         while cache is not None and x.shape[1] > cache.max_chunk:
             piece = cache.max_chunk
-            transformer(x[:, :piece], cache=cache, last_only=True, rule=rule)
+            transformer(x[:, :piece], cache=cache, last_only=True, rule=rule, encoder_ids=source)
             x = x[:, piece:]
-        logits: Tensor = transformer(x, cache=cache, last_only=True, rule=rule)
+        logits: Tensor = transformer(x, cache=cache, last_only=True, rule=rule, encoder_ids=source)
     return logits[0, -1]

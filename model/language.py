@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from model import hooks
+from model.beam import BeamStep, beam_search
 from model.config import TransformerConfig
 from model.generation import Step, generate
 from model.masks import MaskRule
@@ -49,6 +50,8 @@ class LanguageModel:
     def ids(self, text: str | Sequence[int]) -> list[int]:
         """The ids that a text stands for: its own, or the start token alone for an empty one.
 
+        For an encoder-decoder the text is a source, what the encoder reads; see `target_ids` for the other side.
+
         Raises:
             ValueError: if the text is empty and the model has no start token, if it is longer than the
                 model's context, or if an id is not in the vocabulary.
@@ -66,19 +69,43 @@ class LanguageModel:
             raise ValueError(f"A token id must be between 0 and {self.config.vocab_size - 1}.")
         return ids
 
-    def trace(self, text: str | Sequence[int], *, rule: MaskRule | None = None, padding: int = 0) -> Trace:
+    def target_ids(self, text: str | Sequence[int] = "") -> list[int]:
+        """What the decoder of an encoder-decoder has read when it has written `text`: the start token before it.
+
+        Raises:
+            ValueError: as `ids` does, or for a model of another kind.
+        """
+        if self.config.kind != "encoder_decoder" or self.config.bos_id is None:
+            raise ValueError(f"{self.name} translates nothing: only an encoder-decoder with a start token does.")
+        if not isinstance(text, str):
+            return self.ids(text)
+        return self.ids([self.config.bos_id, *self.tokenizer.encode(text, add_special=False)])
+
+    def trace(
+        self,
+        text: str | Sequence[int],
+        *,
+        source: str | Sequence[int] | None = None,
+        rule: MaskRule | None = None,
+        padding: int = 0,
+    ) -> Trace:
         """Run the model once over a text (or ids) and record everything.
 
+        An encoder-decoder needs the `source` (or its ids) that it translates; `text` is then the translation so far.
         `rule` replaces the model's own mask; the first `padding` tokens are hidden as padding. Edits of the
         calling context are in force.
 
         Raises:
-            ValueError: as `ids` does, or if padding would hide every token.
+            ValueError: as `ids` does, if padding would hide every token, or for a source that is missing or that
+                the model has no use for.
         """
-        ids = self.ids(text)
+        if (source is None) == (self.config.kind == "encoder_decoder"):
+            raise ValueError("A source is for an encoder-decoder, and it needs one.")
+        ids = self.ids(text) if source is None else self.target_ids(text)
+        read = [] if source is None else self.ids(source)
         if not 0 <= padding < len(ids):
             raise ValueError(f"Padding can hide 0 to {len(ids) - 1} of these {len(ids)} tokens, not {padding}.")
-        return Trace(self.transformer, self.tokenizer, ids, source=self.name, rule=rule, padding=padding)
+        return Trace(self.transformer, self.tokenizer, ids, name=self.name, source=read, rule=rule, padding=padding)
 
     def generate(
         self,
@@ -90,17 +117,60 @@ class LanguageModel:
         window: int | None = None,
         bits: int | None = None,
     ) -> Iterator[Step]:
-        """Continue a text (or ids), one `Step` a token; see `model.generation.generate`."""
+        """Continue a text (or ids), or translate it, one `Step` a token; see `model.generation.generate`."""
+        prompt, source = self._prompt(text)
         return generate(
             self.transformer,
             self.tokenizer,
-            self.ids(text),
+            prompt,
             max_new_tokens=max_new_tokens,
             sampling=sampling or SamplingSettings(),
             use_cache=use_cache,
             window=window,
             bits=bits,
+            source=source,
         )
+
+    def search(
+        self,
+        text: str | Sequence[int],
+        max_new_tokens: int = 40,
+        *,
+        beam: int = 4,
+        alpha: float = 0.6,
+        dropped: int | None = None,
+        use_cache: bool = True,
+    ) -> Iterator[BeamStep]:
+        """Continue a text (or ids), or translate it, by beam search, one `BeamStep` a token; see `model.beam`."""
+        prompt, source = self._prompt(text)
+        return beam_search(
+            self.transformer,
+            prompt,
+            beam=beam,
+            max_new_tokens=max_new_tokens,
+            alpha=alpha,
+            source=source,
+            dropped=dropped,
+            use_cache=use_cache,
+        )
+
+    def translate(self, text: str, *, beam: int = 4, alpha: float = 0.6) -> str:
+        """The translation that beam search finds, at most twice as long as the source and ten tokens.
+
+        Raises:
+            ValueError: for a model that is no encoder-decoder, and as `ids` does.
+        """
+        self.target_ids()
+        limit = min(2 * len(self.ids(text)) + 10, self.config.max_positions - 1)
+        *_, last = self.search(text, limit, beam=beam, alpha=alpha)
+        ids = last.best.ids[:-1] if last.best.ended else last.best.ids
+        return self.tokenizer.decode(ids).strip()
+
+    def _prompt(self, text: str | Sequence[int]) -> tuple[list[int], list[int] | None]:
+        """What is continued, and the source for an encoder-decoder: there the text is read, and nothing written yet."""
+        if self.config.kind == "encoder_decoder":
+            return self.target_ids(), self.ids(text)
+        return self.ids(text), None
 
     @contextmanager
     def edit(self, edits: Mapping[str, hooks.Edit]) -> Iterator[None]:

@@ -34,9 +34,12 @@ class Trace:
         id: differs whenever model, device, dtype, tokens, mask or edits differ.
         text: the decoded tokens. tokens: their ids.
         kernels: attention layer name to the kernel that ran.
-        timings: seconds by part ("embed", "blocks.0.attn", "blocks.0.mlp", …, "unembed", "total"), norms
-            included in the part that they feed, measured while everything was being recorded.
+        timings: seconds by part ("embed", "blocks.0.attn", "blocks.0.mlp", …, "unembed", "total"; an encoder's before
+            them, "encoder.embed", …), norms included in the part that they feed, measured while everything was being
+            recorded.
         padding: how many of the first tokens were hidden as padding.
+        source: the ids that an encoder-decoder read; empty for other models. Of the same kinds of names the encoder's
+            begin with "encoder.", and a `cross_attn` pattern has a row for each token and a column for each of these.
     """
 
     def __init__(
@@ -45,11 +48,13 @@ class Trace:
         tokenizer: Tokenizer,
         tokens: Sequence[int],
         *,
-        source: str = "",
+        name: str = "",
+        source: Sequence[int] = (),
         rule: MaskRule | None = None,
         padding: int = 0,
     ) -> None:
         self.tokens = [int(t) for t in tokens]
+        self.source = [int(t) for t in source]
         self.config = transformer.config
         self.rule = rule or MaskRule(causal=self.config.causal)
         self.padding = padding
@@ -61,7 +66,7 @@ class Trace:
         self.kernels = dict(run.kernels)
         self._source_visible = run.source_visible
         weight = transformer.embed.weight
-        described = (source, str(weight.device), str(weight.dtype), self.tokens, str(self.rule), padding)
+        described = (name, str(weight.device), str(weight.dtype), self.tokens, self.source, str(self.rule), padding)
         # Edits are functions and have no name: an edited run is like no other.
         unique = uuid.uuid4() if self._edited else None
         self.id = hashlib.sha256(repr((described, unique)).encode()).hexdigest()[:16]
@@ -72,6 +77,10 @@ class Trace:
         ids = torch.tensor([self.tokens], device=device)
         mask = (torch.arange(len(self.tokens), device=device) >= self.padding)[None] if self.padding else None
         return ids, mask
+
+    def _source_ids(self) -> Tensor | None:
+        """The source's ids `(1, S)`, where there is one."""
+        return torch.tensor([self.source], device=self._transformer.embed.weight.device) if self.source else None
 
     def _record(self) -> Pass:
         clock = _Clock(self._transformer.embed.weight.device)
@@ -84,7 +93,7 @@ class Trace:
         passes: list[Pass] = []
         with torch.no_grad(), observe(keep):
             clock.start()
-            self._transformer(ids, mask, rule=self.rule, passes=passes)
+            self._transformer(ids, mask, rule=self.rule, passes=passes, encoder_ids=self._source_ids())
         self.timings = clock.seconds
         return passes[0]
 
@@ -126,8 +135,11 @@ class Trace:
         q = self._kept[f"{layer}.hook_rot_q" if rotated else f"{layer}.hook_q"]
         k = self._kept[f"{layer}.hook_rot_k" if rotated else f"{layer}.hook_k"]
         v = self._kept[f"{layer}.hook_v"]
+        source = self._source_ids()
         if layer.endswith("cross_attn"):
             visible = self._source_visible
+        elif layer.startswith("encoder.") and source is not None:
+            visible = self._transformer.visible(source, rule=MaskRule(causal=False))
         else:  # not kept, because masks and biases grow with the square of the length
             visible = self._transformer.visible(*self._inputs(), self.rule)
         q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
@@ -149,7 +161,7 @@ class Trace:
         Raises:
             AttributeError: if there is none.
         """
-        return self._transformer.get_submodule(name)
+        return self._transformer.get_submodule(name.replace("encoder.", "encoder_", 1))
 
     @property
     def logits(self) -> Tensor:
@@ -181,6 +193,21 @@ class Trace:
         """The tokens grouped into the characters that people see."""
         return self._tokenizer.pieces(self.tokens)
 
+    @cached_property
+    def source_text(self) -> str:
+        """The source's tokens, decoded."""
+        return self._tokenizer.decode(self.source)
+
+    @cached_property
+    def source_labels(self) -> list[str]:
+        """A visible name for each token of the source."""
+        return self._tokenizer.labels(self.source)
+
+    @cached_property
+    def source_pieces(self) -> list[Piece]:
+        """The source's tokens grouped into the characters that people see."""
+        return self._tokenizer.pieces(self.source)
+
 
 class _Clock:
     """Seconds by part, taken at the hook points where parts begin and end."""
@@ -199,9 +226,10 @@ class _Clock:
 
     def at(self, name: str) -> None:
         block, _, hook = name.rpartition(".")
-        if hook == "hook_resid_pre" and "embed" not in self.seconds:
-            self.last = self._now()
-            self.seconds["embed"] = self.last - self.begun
+        embed = "encoder.embed" if name.startswith("encoder.") else "embed"
+        if hook == "hook_resid_pre" and embed not in self.seconds:
+            begun, self.last = self.last, self._now()
+            self.seconds[embed] = self.last - begun
         elif hook in ("hook_resid_mid", "hook_resid_mid_cross", "hook_resid_post"):
             self.last = self._now()
         elif hook in ("hook_attn_out", "hook_cross_attn_out", "hook_mlp_out"):

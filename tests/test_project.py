@@ -69,7 +69,7 @@ def test_text_colours_are_readable(mode: str) -> None:
 ORDER = [
     "config", "names", "hooks", "norms", "positions", "masks", "feedforward", "head", "cache", "kernels", "attention",
     "block", "transformer", "decode", "graphemes", "byte_level", "merges", "tokenizer", "settings", "ledger", "losses",
-    "sampling", "generation", "trace", "zoo", "language", "analysis", "training", "__main__",
+    "sampling", "generation", "beam", "trace", "zoo", "language", "analysis", "training", "__main__",
 ]
 # fmt: on
 SOURCES = sorted((ROOT / "model").rglob("*.py"))

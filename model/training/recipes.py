@@ -16,7 +16,7 @@ import torch
 from model.language import LanguageModel, load
 from model.sampling import SamplingSettings
 from model.tokenizer import Tokenizer
-from model.training import positions, translator
+from model.training import positions, reader, translator
 from model.training.data import Codec, Corpus, Mixture, Stream, TokenFile, tokenise
 from model.training.evaluate import Score
 from model.training.launch import is_chief, launch, once
@@ -61,6 +61,10 @@ def _parser() -> argparse.ArgumentParser:
     train = commands.add_parser("translator", help="English to Chinese, encoder-decoder, 4.0 M parameters")
     add_run_options(train, translator.SETTINGS)
     train.set_defaults(run=launch, recipe=translator.train)
+
+    train = commands.add_parser("reader", help="English and Chinese, encoder (masked language model), 3.0 M parameters")
+    add_run_options(train, reader.SETTINGS)
+    train.set_defaults(run=launch, recipe=reader.train)
 
     kinds = commands.add_parser("tokenizers", help="the WordPiece and Unigram tokenizers that are compared")
     kinds.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
@@ -157,13 +161,13 @@ def _finish(
             shutil.copyfile(source / name, folder / name)
     written = load_checkpoint(folder)  # bf16 rounding included
     scores = evaluate(written, tokenizer, texts, separator_of(written.config))
-    positions = run.objective.state()["positions"]
+    read = run.objective.state()["positions"]
     card = {
         "parameters": sum(p.numel() for p in written.parameters()),
         "from_trained_weights": continued,
         "settings": asdict(run.settings),
         "progress": asdict(run.progress),
-        "tokens": {c.name: n for c, n in zip(corpora, positions, strict=True)},
+        "tokens": {c.name: n for c, n in zip(corpora, read, strict=True)},
         "held_out": {name: _figures(s) for name, s in scores.items()},
     }
     (folder.parent / "result.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")

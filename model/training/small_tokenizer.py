@@ -9,9 +9,10 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 
 
 def train_tokenizer(
-    texts: Iterable[str], vocab_size: int, special: Sequence[str], begin: str | None, end: str
+    texts: Iterable[str], vocab_size: int, special: Sequence[str], begin: str | None, end: str, mask: str | None = None
 ) -> tokenizers.Tokenizer:
-    """Train one; `special` get the first ids, and `begin` and `end`, two of them, frame every text.
+    """Train one; `special` get the first ids, and `begin` and `end`, two of them, frame every text. Where
+    `mask` is recognised in a text it takes the space before it along, as the word that it stands for would.
 
     With few sentences every word should be met as often as can be: "Tom", "tom" and "TOM", at the beginning of a
     sentence or inside it, are one token. Bytes are the last resort, so no character is unknown.
@@ -34,10 +35,11 @@ def train_tokenizer(
         [pre_tokenizers.Split(Regex(r"\p{Han}"), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
+    added = [tokenizers.AddedToken(s, special=True, normalized=False, lstrip=s == mask) for s in special]
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=2,
-        special_tokens=list(special),
+        special_tokens=added,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
