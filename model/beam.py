@@ -108,7 +108,7 @@ def beam_search(
 
 
 def _steps(reader: _Reader, beam: int, max_new_tokens: int, alpha: float, dropped: int) -> Iterator[BeamStep]:
-    kept = (Hypothesis((), (), ended=False),)
+    kept: tuple[Hypothesis, ...] = (Hypothesis((), (), ended=False),)
     for index in range(max_new_tokens):
         candidates = [Hypothesis(h.ids, h.logprobs, True, place) for place, h in enumerate(kept) if h.ended]
         live = [place for place, h in enumerate(kept) if not h.ended]
@@ -167,4 +167,5 @@ class _Reader:
             mask = None if self.mask is None else self.mask.expand(rows, -1)
             logits = self.transformer(ids, cache=self.cache, last_only=True, encoder_ids=source, encoder_mask=mask)
         self.rows = {h.ids: row for row, h in enumerate(hypotheses)}
-        return logits[:, -1].double().cpu().log_softmax(-1)
+        logprobs: Tensor = logits[:, -1].double().cpu().log_softmax(-1)
+        return logprobs

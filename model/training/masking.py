@@ -113,4 +113,4 @@ def masked_score(transformer: nn.Module, texts: MaskedTokens, micro_tokens: int 
     transformer.train(was_training)
     if not asked_for:
         raise ValueError("There is no held-out text to hide tokens of.")
-    return {"hidden": asked_for, "accuracy": right / asked_for, "nats_per_token": nats / asked_for}
+    return {"hidden": asked_for, "accuracy": round(right / asked_for, 4), "nats_per_token": round(nats / asked_for, 4)}

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from model.config import TransformerConfig
+from model.language import LanguageModel
 from model.tokenizer import Tokenizer
 from model.training.data import Codec, Corpus
 from model.training.launch import is_chief, once
@@ -125,6 +126,17 @@ def scores(transformer: Transformer, codec: Codec, held_out: dict[str, list[str]
     """For each kind of held-out text: tokens hidden, fraction guessed, and their mean loss."""
     rows = {name: passages(lines, codec) for name, lines in held_out.items()}
     return {name: masked_score(transformer, MaskedTokens(row, MASKS, seed=0)) for name, row in rows.items()}
+
+
+def evaluate(lm: LanguageModel, corpora: Path) -> dict[str, dict[str, float]]:
+    """The scores of a reader on the held-out text.
+
+    Raises:
+        ValueError: if a corpus cannot be read, or the model is not of this shape.
+    """
+    if lm.config.vocab_size != READER.vocab_size or lm.config.max_positions < READER.max_positions:
+        raise ValueError(f"{lm.name} is no reader of this project: another vocabulary or another length.")
+    return scores(lm.transformer, lm.tokenizer, text(corpora).held_out)
 
 
 def train(args: argparse.Namespace, device: torch.device) -> int:

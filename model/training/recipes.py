@@ -76,7 +76,12 @@ def _parser() -> argparse.ArgumentParser:
 
     positions.add_commands(commands)
 
-    measure = commands.add_parser("evaluate", help="bits per character on held-out text")
+    measure = commands.add_parser(
+        "evaluate",
+        help="measure a model on held-out text",
+        description="A decoder by bits per character, an encoder by the hidden tokens that it guesses, a translator by "
+        "BLEU and chrF.",
+    )
     measure.add_argument("--model", default="storyteller", help="an id that `list` shows, or a checkpoint folder")
     measure.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
     measure.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
@@ -93,6 +98,11 @@ def _train_tokenizers(args: argparse.Namespace) -> int:
 
 def _evaluate(args: argparse.Namespace) -> int:
     lm = load(args.model, device=args.device)
+    if lm.config.kind != "decoder":
+        encoder = lm.config.kind == "encoder"
+        found = reader.evaluate(lm, args.corpora) if encoder else translator.evaluate(lm, args.corpora)
+        print(json.dumps(found, indent=None if args.json else 1))
+        return 0
     scores = evaluate(lm.transformer, lm.tokenizer, held_out(args.corpora), separator_of(lm.config))
     if args.json:
         print(json.dumps({name: _figures(s) for name, s in scores.items()}))

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from model.config import TransformerConfig
+from model.language import LanguageModel
 from model.tokenizer import Tokenizer
 from model.training.data import SEPARATOR
 from model.training.launch import is_chief, once
@@ -76,6 +77,40 @@ def encoded(examples: list[Pair], tokenizer: Tokenizer, seed: int = 0) -> Transl
     ids = [(tokenizer.encode(pair.source), tokenizer.encode(pair.target)) for pair in examples]
     assert TRANSLATOR.bos_id is not None
     return Translation(ids, TRANSLATOR.bos_id, seed, SMOOTHING)
+
+
+def translation_scores(lm: LanguageModel, examples: list[Pair], beam: int, alpha: float) -> dict[str, float]:
+    """BLEU (Papineni et al. 2002; over Chinese characters) and chrF (Popović 2015) of a model's translations, 0 to 100.
+
+    Each pair counts with its own reference alone, though many a sentence has several right translations.
+
+    Raises:
+        ValueError: if sacrebleu, which measures, is not installed.
+    """
+    try:
+        from sacrebleu import corpus_bleu, corpus_chrf
+    except ImportError:
+        raise ValueError("BLEU is measured by sacrebleu: pip install sacrebleu, and try again.") from None
+    found = {source: lm.translate(source, beam=beam, alpha=alpha) for source in {p.source: None for p in examples}}
+    hypotheses = [found[pair.source] for pair in examples]
+    references = [[pair.target.lower() for pair in examples]]  # the model knows no case
+    bleu = corpus_bleu(hypotheses, references, tokenize="zh")
+    chrf = corpus_chrf(hypotheses, references)
+    return {"pairs": len(examples), "bleu": round(bleu.score, 2), "chrf": round(chrf.score, 2)}
+
+
+def evaluate(lm: LanguageModel, corpora: Path, beam: int = 4, alpha: float = 0.6) -> dict[str, dict[str, float]]:
+    """The scores on the held-out pairs, with beam search and, for comparison, greedily.
+
+    Raises:
+        ValueError: as `pairs` and `translation_scores` do.
+    """
+    _, held_out = pairs(corpora)
+    nats = nats_per_token(lm.transformer, encoded(held_out, lm.tokenizer))
+    return {
+        f"beam of {beam}": translation_scores(lm, held_out, beam, alpha) | {"nats_per_token": round(nats, 4)},
+        "greedy": translation_scores(lm, held_out, 1, alpha),
+    }
 
 
 def train(args: argparse.Namespace, device: torch.device) -> int:

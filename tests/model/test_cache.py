@@ -228,3 +228,23 @@ def test_bytes_follow_the_formula(dtype):
 def test_what_makes_no_cache(changes, word):
     with pytest.raises(ValueError, match=word):
         KVCache(tiny_config(), **{"room": 8} | changes)
+
+
+@pytest.mark.parametrize("bits", [None, 8])
+@pytest.mark.parametrize("positions", POSITIONS)
+@torch.no_grad()
+def test_selected_rows_go_on_as_if_they_had_been_alone(positions, bits):
+    """Rows left out, taken twice and in another order, with padding in one of them."""
+    transformer, ids = tiny(positions=positions), some_ids(3, 6)
+    mask = torch.ones(3, 6, dtype=torch.long)
+    mask[2, :2] = 0
+    cache = KVCache(transformer.config, room=9, batch=3, bits=bits)
+    transformer(ids, mask, cache)
+    rows, new = [2, 0, 2, 2], some_ids(4, 3, seed=4)
+    cache.select(rows)
+    found = in_pieces(transformer, new, [1, 2], cache)
+    whole = KVCache(transformer.config, room=9, batch=4, bits=bits)
+    transformer(ids[rows], mask[rows], whole)
+    close(found, in_pieces(transformer, new, [1, 2], whole))
+    if bits is None:
+        close(found, transformer(torch.cat([ids[rows], new], 1), torch.cat([mask[rows], torch.ones(4, 3)], 1))[:, 6:])

@@ -24,6 +24,7 @@ from model.training.data import Mixture, Stream
 from model.training.dropout import add_dropout
 from model.training.evaluate import score
 from model.training.loop import Run, Settings
+from model.training.objectives import NextToken
 from model.training.optimizers import make_optimizers, set_rates
 from model.training.schedule import Schedule
 from model.transformer import Transformer
@@ -116,7 +117,12 @@ def make_run(out: Path, settings: Settings = STEPS, **options: object) -> Run:
         Stream(token_file([[0, *range(1, 2 + i)] for i in range(9)]), seed=(0, 0)),
         Stream(token_file([[0, *range(30 + i, 58)] for i in range(20)]), seed=(0, 1)),
     ]
-    return Run(Transformer(TINY), Mixture(streams, [1, 2]), settings, out, **options)  # type: ignore[arg-type]
+    return Run(Transformer(TINY), NextToken(Mixture(streams, [1, 2])), settings, out, **options)  # type: ignore[arg-type]
+
+
+def mixture_of(run: Run) -> Mixture:
+    assert isinstance(run.objective, NextToken)
+    return run.objective.mixture
 
 
 def weights(run: Run) -> dict[str, torch.Tensor]:
@@ -158,7 +164,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path: Path, s
             parameter.add_(1.0)  # nor what the weights were
     second.resume()
     assert second.train()
-    assert second.mixture.positions == whole.mixture.positions
+    assert second.objective.state() == whole.objective.state()
     assert second.progress.tokens == whole.progress.tokens
     for name, parameter in weights(whole).items():
         assert torch.equal(parameter, weights(second)[name]), name
@@ -170,8 +176,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path: Path, s
 def test_sequences_grow_in_the_last_fifth(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     shapes = []
-    batch = run.mixture.batch
-    run.mixture.batch = lambda rows, length: shapes.append((rows, length)) or batch(rows, length)  # type: ignore
+    mixture = mixture_of(run)
+    batch = mixture.batch
+    mixture.batch = lambda rows, length: shapes.append((rows, length)) or batch(rows, length)  # type: ignore
     run.train()
     assert shapes == [(8, 8)] * 8 + [(4, 16)] * 2
     assert run.progress.tokens == 640
@@ -252,7 +259,7 @@ def test_resuming_under_other_settings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="other settings: muon_lr"):
         make_run(tmp_path, replace(STEPS, muon_lr=0.5)).resume()
     other = make_run(tmp_path)
-    other.mixture.shares = np.array([0.5, 0.5])
+    mixture_of(other).shares = np.array([0.5, 0.5])
     with pytest.raises(ValueError, match="the corpora"):
         other.resume()
     with pytest.raises(ValueError, match="no checkpoint"):
