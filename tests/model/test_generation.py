@@ -158,8 +158,8 @@ def test_limits_are_said_by_the_call(storyteller):
     assert len(list(storyteller.generate(ids, 1))) == 1
 
 
-def test_only_a_decoder_continues_a_text(storyteller):
-    with pytest.raises(ValueError, match="Only a decoder"):
+def test_an_encoder_continues_no_text(storyteller):
+    with pytest.raises(ValueError, match="encoder does not continue"):
         generate(tiny(kind="encoder"), storyteller.tokenizer, [1], max_new_tokens=1, sampling=SamplingSettings())
 
 

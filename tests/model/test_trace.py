@@ -165,7 +165,7 @@ def test_ids_tell_runs_apart():
         trace(model, rule=MaskRule(window=3)),
         trace(model, rule=MaskRule(prefix=3)),
         trace(model, padding=1),
-        trace(model, source="other model"),
+        trace(model, name="other model"),
         trace(tiny().bfloat16()),
     ]
     with edit({"hook_embed": lambda x, _: x}):
