@@ -23,6 +23,7 @@ from model.tokenizer import Tokenizer
 from model.training.checkpoints import FILE
 from model.training.data import SEPARATOR, Codec, Mixture, Stream, tokenise
 from model.training.loop import Run, Settings
+from model.training.objectives import NextToken
 from model.training.schedule import Schedule
 from model.training.storyteller import CORPORA, YARDSTICK
 from model.transformer import Transformer
@@ -121,8 +122,9 @@ def train(corpora: Path, out: Path, steps: int, schemes: Sequence[Positions] = S
     files = [tokenise(c, corpora, out / "tokens", tokenizer, 0, mark) for c in TEXT]
     for scheme in schemes:
         model, run_folder = untrained(scheme), out / "runs" / scheme
-        mixture = Mixture([Stream(file, (0, i)) for i, file in enumerate(files)], [c.weight for c in TEXT])
-        run = Run(model, mixture, settings(steps), run_folder, checkpoint_minutes=2.0)
+        streams = [Stream(file, (0, i)) for i, file in enumerate(files)]
+        text = NextToken(Mixture(streams, [c.weight for c in TEXT]))
+        run = Run(model, text, settings(steps), run_folder, checkpoint_minutes=2.0)
         if (run_folder / FILE).is_file():
             run.resume()
         print(f"{scheme}: from step {run.progress.step} of {steps}", flush=True)
