@@ -1,4 +1,4 @@
-"""The command line: python -m model list | trace | generate | train."""
+"""The command line: python -m model list | fetch | trace | generate | train."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from model.language import LanguageModel, load
 from model.sampling import SamplingSettings
-from model.zoo.catalog import CATALOG
+from model.zoo.catalog import CATALOG, available
+from model.zoo.fetch import fetch
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,11 +33,15 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m model", description="Transformer Atlas, the model room.")
-    commands = parser.add_subparsers(required=True, metavar="list | trace | generate | train")
+    commands = parser.add_subparsers(required=True, metavar="list | fetch | trace | generate | train")
 
     listing = commands.add_parser("list", help="what can be loaded")
     listing.add_argument("--json", action="store_true", help="machine-readable")
     listing.set_defaults(run=_list)
+
+    fetching = commands.add_parser("fetch", help="download a model that `list` shows")
+    fetching.add_argument("name", help="its id")
+    fetching.set_defaults(run=_fetch)
 
     trace = commands.add_parser("trace", help="run once over a text and write activations to an .npz file")
     _common(trace)
@@ -87,14 +92,28 @@ def _list(args: argparse.Namespace) -> int:
             "bytes": entry.nbytes,
             "languages": list(entry.languages),
             "licence": entry.licence,
+            "kind": entry.kind,
+            "ready": entry.ready,
         }
-        for entry in CATALOG.values()
+        for entry in (CATALOG | available()).values()
     ]
     if args.json:
         print(json.dumps(rows))
     else:
         for row in rows:
-            print(f"{row['id']}  {row['parameters']:,} parameters  {', '.join(row['languages'])}  {row['licence']}")
+            here = "ready" if row["ready"] else f"not here: fetch {row['bytes'] / 1e6:,.0f} MB"
+            about = f"{row['parameters']:,} parameters  {', '.join(row['languages'])}  {row['licence']}"
+            print(f"{row['id']}  {'in your folder' if row['kind'] == 'own' else about}  {here}")
+    return 0
+
+
+def _fetch(args: argparse.Namespace) -> int:
+    def progress(done: int, total: int) -> None:
+        print(f"\r{args.name}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", end="", file=sys.stderr, flush=True)
+
+    folder = fetch(args.name, progress)
+    print(file=sys.stderr)
+    print(folder)
     return 0
 
 

@@ -18,8 +18,9 @@ from model.sampling import SamplingSettings
 from model.tokenizer import Tokenizer
 from model.trace import Trace
 from model.transformer import Transformer
-from model.zoo.catalog import CATALOG
-from model.zoo.readers import CheckpointError, load_checkpoint
+from model.zoo.catalog import CATALOG, available
+from model.zoo.checkpoint import open_checkpoint
+from model.zoo.files import CheckpointError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -211,11 +212,11 @@ def set_threads(threads: int = 1) -> None:
 
 
 def load(name: str | Path = "storyteller", device: str = "auto", dtype: str = "float32") -> LanguageModel:
-    """Load a model of the catalogue by its id, or a checkpoint folder by its path.
+    """Load a model by its id, or a checkpoint by its path.
 
     Args:
-        name: an id that `python -m model list` shows, or a folder with config.json, tokenizer.json and
-            model.safetensors.
+        name: an id that `python -m model list` shows (the name of a model in the operator's folder is one, too),
+            a folder with config.json, tokenizer.json and safetensors files, or a .gguf file.
         device: "auto", "cpu", "cuda", "mps" or any that torch knows.
         dtype: "float32", "bfloat16" or "float16".
 
@@ -233,12 +234,21 @@ def load(name: str | Path = "storyteller", device: str = "auto", dtype: str = "f
         torch.empty(0, device=target)
     except (RuntimeError, AssertionError, NotImplementedError):  # by build and backend
         raise ValueError(f"The device {device!r} is not there on this machine; choose auto or cpu.") from None
-    entry = CATALOG.get(str(name))
-    folder = entry.folder if entry else Path(name)
-    if not str(name) or not folder.is_dir():
-        raise CheckpointError(f"There is no model {str(name)!r}. Known are {', '.join(CATALOG)}, or give a folder.")
-    transformer = load_checkpoint(folder, target, DTYPES[dtype])
-    if not (folder / "tokenizer.json").is_file():
-        raise CheckpointError(f"{folder.name} has no tokenizer.json.")
-    tokenizer = Tokenizer.from_file(folder / "tokenizer.json")
-    return LanguageModel(entry.id if entry else folder.name, transformer, tokenizer)
+    id_, path = _find(name)
+    return LanguageModel(id_, *open_checkpoint(path, target, DTYPES[dtype]))
+
+
+def _find(name: str | Path) -> tuple[str, Path]:
+    """The id and the place of a model."""
+    entry = CATALOG.get(str(name)) or available().get(str(name))
+    if entry is None:
+        path = Path(name)
+        if not str(name) or not (path.is_dir() or (path.suffix == ".gguf" and path.is_file())):
+            raise CheckpointError(f"There is no model {str(name)!r}. Known are {', '.join(CATALOG)}, or give a folder.")
+        return path.name, path
+    if not entry.ready:
+        raise CheckpointError(
+            f"{entry.id} is not on this machine yet; `python -m model fetch {entry.id}` brings it "
+            f"({entry.nbytes / 1e6:,.0f} MB)."
+        )
+    return entry.id, entry.folder

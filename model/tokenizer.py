@@ -84,6 +84,7 @@ class Tokenizer:
         Raises:
             ValueError: if it is none.
         """
+        self.definition = definition
         try:
             self._data = json.loads(definition)
             # A flag inside the library decides whether special tokens are recognised in text: one copy for each.

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("WANDB_MODE", "disabled")
+# What somebody has fetched must not change what the tests see; those of real weights go there by themselves.
+os.environ["ATLAS_REAL_MODELS"] = os.environ.get("ATLAS_MODELS", "")
+os.environ["ATLAS_MODELS"] = "/nonexistent"
 
 import pytest
 import torch

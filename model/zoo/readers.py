@@ -74,10 +74,12 @@ def load_checkpoint(
     """
     config, family = read_config(folder)
     with SafetensorsWeights(folder, device) as weights:
-        return assemble(config, family, weights, dtype)
+        return assemble(config, family, weights, device, dtype)
 
 
-def assemble(config: TransformerConfig, family: Family, weights: Weights, dtype: torch.dtype) -> Transformer:
+def assemble(
+    config: TransformerConfig, family: Family, weights: Weights, device: torch.device | str, dtype: torch.dtype
+) -> Transformer:
     """The Transformer of a config with the weights of a file; see `load_checkpoint`.
 
     Raises:
@@ -88,7 +90,7 @@ def assemble(config: TransformerConfig, family: Family, weights: Weights, dtype:
     wanted = {name: tuple(p.shape) for name, p in transformer.named_parameters()}
     filled: dict[str, Tensor] = {}
     for theirs, held in _match(weights, wanted, family, config).items():
-        parts = held.layout.parts(weights.read(theirs).to(dtype), config)
+        parts = held.layout.parts(weights.read(theirs).to(device, dtype), config)
         filled |= {name: part.contiguous() for name, part in zip(held.ours, parts, strict=True)}
     transformer.load_state_dict(filled, strict=True, assign=True)
     if transformer.embed.weight.device.type == "cpu":

@@ -6,7 +6,7 @@ from model.analysis.attention_steps import MASK_KINDS
 from model.analysis.depth import DEPTHS, PLACEMENTS
 from model.analysis.norm_steps import HALVES, NORMS
 from model.sampling import SamplingSettings
-from model.zoo.catalog import CATALOG
+from model.zoo.catalog import CATALOG, available
 from pages.kit import limits, loading, mixture, notices
 from pages.kit.prose import COMMON, Prose
 
@@ -95,7 +95,7 @@ OPTIONS: dict[str, tuple[object, ...]] = {
 
 def repaired(selection: Selection) -> Selection:
     """`selection` with every value within what there is; what had to change is noted for the reader."""
-    if selection.model not in CATALOG:
+    if selection.model not in available():
         notices.add("unknown_model", name=selection.model[:40], model=DEFAULT_MODEL)
         selection = replace(selection, model=DEFAULT_MODEL)
     lm = loading.model(selection.model)

@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from model.zoo.catalog import CATALOG
+from model.zoo.catalog import available
 from pages.kit import limits, loading, navigation, selection
 from pages.kit.prose import LANGUAGES, Prose
 
@@ -24,15 +24,16 @@ def draw(known: dict[str, StreamlitPage], current: str) -> None:
 def _model(name: str, say: Prose) -> None:
     st.selectbox(
         say.label("model"),
-        list(CATALOG),
+        list(available()),
         key=selection.widget("model", name),
-        format_func=lambda one: f"{one} · {_millions(one)} M",
+        format_func=_with_size,
     )
 
 
 @st.cache_data(show_spinner=False)
-def _millions(name: str) -> str:
-    return f"{CATALOG[name].parameters / 1e6:.1f}"
+def _with_size(name: str) -> str:
+    entry = available().get(name)
+    return f"{name} · {entry.parameters / 1e6:.1f} M" if entry and entry.parameters else name
 
 
 def _text(sel: selection.Selection, say: Prose) -> None:

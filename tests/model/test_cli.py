@@ -42,7 +42,8 @@ def refused(capsys, *argv):
 def test_list(capsys):
     entries = json.loads(run(capsys, "list", "--json"))
     entry = next(entry for entry in entries if entry["id"] == "storyteller")
-    assert set(entry) == {"id", "family", "parameters", "bytes", "languages", "licence"}
+    assert set(entry) == {"id", "family", "parameters", "bytes", "languages", "licence", "kind", "ready"}
+    assert entry["ready"]
     assert entry["parameters"] > 6_000_000
     assert entry["languages"] == ["en", "zh"]
     assert "storyteller" in run(capsys, "list")

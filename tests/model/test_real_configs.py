@@ -8,6 +8,7 @@ import torch
 from model.config import TransformerConfig
 from model.positions import llama3_divisors
 from model.transformer import Transformer
+from model.zoo.catalog import CATALOG
 from model.zoo.readers import read_config
 
 LLAMA3 = {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192}
@@ -264,6 +265,17 @@ def test_the_model_has_the_published_number_of_parameters(name):
     with torch.device("meta"):
         count = sum(p.numel() for p in Transformer(read(name)).parameters())
     assert count / 1e6 == pytest.approx(CONFIGS[name][1], abs=0.005)
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name.lower() in CATALOG])
+def test_the_catalogue_states_it_too(name):
+    with torch.device("meta"):
+        count = sum(p.numel() for p in Transformer(read(name)).parameters())
+    assert CATALOG[name.lower()].parameters == count
+
+
+def test_most_of_the_catalogue_is_checked():
+    assert len([name for name in CONFIGS if name.lower() in CATALOG]) >= 9
 
 
 def test_options_of_each_family():

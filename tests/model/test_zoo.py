@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers import BertConfig, BertModel
 
 from model import load
 from model.config import TransformerConfig
@@ -96,6 +97,103 @@ def test_tied_and_untied_heads(folder):
 def test_rope_frequencies_of_older_files_are_not_needed(folder):
     spoil_weights(folder, lambda t: t.update({"model.layers.0.self_attn.rotary_emb.inv_freq": torch.zeros(4)}))
     load_checkpoint(folder)
+
+
+@pytest.fixture
+def sharded(folder):
+    """The same checkpoint in two files with an index."""
+    tensors = load_file(folder / "model.safetensors")
+    names = sorted(tensors)
+    parts = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
+    for file, inside in parts.items():
+        save_file({name: tensors[name] for name in inside}, folder / file)
+    (folder / "model.safetensors").unlink()
+    where = {name: file for file, inside in parts.items() for name in inside}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    return folder
+
+
+def spoil_index(folder, change):
+    path = folder / "model.safetensors.index.json"
+    data = json.loads(path.read_text())
+    change(data["weight_map"])
+    path.write_text(json.dumps(data))
+
+
+def test_several_files_with_an_index(sharded):
+    with torch.no_grad():
+        assert torch.equal(load_checkpoint(sharded)(some_ids(1, 5)), tiny()(some_ids(1, 5)))
+
+
+def test_an_index_that_does_not_fit_the_files(sharded):
+    name, first = "model.norm.weight", "model-00001-of-00002.safetensors"
+    good = (sharded / "model.safetensors.index.json").read_text()
+    for change, says in (
+        (lambda m: m.pop(name), f"and the index do not agree about {name}"),
+        (lambda m: m.update({"more": first}), "and the index do not agree about more"),
+        (lambda m: m.update({name: "model-00003-of-00002.safetensors"}), "do not agree|has no model-00003"),
+        (lambda m: m.update({name: "../other/model.safetensors"}), "no safetensors file of this folder"),
+        (lambda m: m.update({name: "/etc/passwd"}), "no safetensors file of this folder"),
+        (lambda m: m.update({name: "config.json"}), "no safetensors file of this folder"),
+        (lambda m: m.update({name: "\0.safetensors"}), "cannot be opened|has no|do not agree"),
+        (lambda m: m.update({name: 7}), "no safetensors file of this folder"),
+        (lambda m: m.clear(), "has no weight_map"),
+    ):
+        (sharded / "model.safetensors.index.json").write_text(good)
+        spoil_index(sharded, change)
+        fails(sharded, says)
+    for text in ("", "[]", "{}", '{"weight_map": []}', "[" * 100_000):
+        (sharded / "model.safetensors.index.json").write_text(text)
+        fails(sharded, "JSON|weight_map")
+
+
+def test_a_tensor_in_two_files(sharded):
+    first, second = sorted(sharded.glob("*.safetensors"))
+    second.write_bytes(first.read_bytes())
+    spoil_index(sharded, lambda m: m.update(dict.fromkeys(load_file(first), second.name)))
+    spoil_index(sharded, lambda m: [m.pop(n) for n in list(m) if m[n] == second.name and n not in load_file(first)])
+    spoil_index(sharded, lambda m: m.update({"only here": first.name}))
+    fails(sharded, "do not agree|in two files")
+
+
+def test_a_cut_part(sharded):
+    path = sharded / "model-00002-of-00002.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    fails(sharded, "model-00002-of-00002.safetensors is damaged")
+    path.unlink()
+    fails(sharded, "has no model-00002-of-00002.safetensors")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_link_out_of_the_folder(folder, tmp_path, name):
+    """Only what lies in the folder is read, whoever has put a link there."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (folder / name).rename(elsewhere / name)
+    (folder / name).symlink_to(elsewhere / name)
+    fails(folder, f"{name} of tiny leads out of its folder")
+    (folder / name).unlink()
+    (folder / name).symlink_to(name)  # a link to itself
+    fails(folder, f"{name}.*(cannot be opened|tiny has no|leads out)")
+    (folder / name).unlink()
+    (elsewhere / name).rename(folder / f"real-{name}")
+    (folder / name).symlink_to(f"real-{name}")  # within the folder
+    load_checkpoint(folder)
+
+
+def test_a_config_that_is_far_too_large(folder):
+    with (folder / "config.json").open("wb") as file:
+        file.truncate(10**12)  # takes no room on the disk
+    fails(folder, "larger than")
+
+
+def test_the_same_tensor_under_two_spellings(tmp_path):
+    theirs = BertModel(
+        BertConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=40)
+    )
+    theirs.save_pretrained(tmp_path)
+    spoil_weights(tmp_path, lambda t: t.update({"bert.embeddings.LayerNorm.gamma": torch.ones(32)}))
+    fails(tmp_path, "which are the same")
 
 
 @pytest.mark.parametrize("cut", [0, 4, 8, 20, 2000, -1])
@@ -255,12 +353,16 @@ def test_loads_in_every_dtype(dtype):
 
 def test_catalogue_numbers_are_those_of_the_files(storyteller):
     for entry in CATALOG.values():
-        tensors = load_file(entry.folder / "model.safetensors")
-        assert entry.parameters == sum(math.prod(t.shape) for t in tensors.values())
-        assert entry.nbytes == (entry.folder / "model.safetensors").stat().st_size < 40e6
         assert entry.family in {kind for family in FAMILIES for kind in family.model_types}
         assert entry.languages
         assert entry.licence
+        assert entry.parameters > 1e6
+        assert entry.nbytes > 1e6
+        if entry.sources:
+            continue
+        tensors = load_file(entry.folder / "model.safetensors")
+        assert entry.parameters == sum(math.prod(t.shape) for t in tensors.values())
+        assert entry.nbytes == (entry.folder / "model.safetensors").stat().st_size < 40e6
     assert ENTRY.parameters == sum(p.numel() for p in storyteller.transformer.parameters())
     assert storyteller.name == ENTRY.id == "storyteller"
     assert storyteller.tokenizer.vocab_size <= storyteller.config.vocab_size

@@ -1,0 +1,107 @@
+"""A checkpoint of any format: a folder in the Hugging Face layout, a GGUF file, or a folder that holds one."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from model.zoo.files import CheckpointError, inside, read_text
+from model.zoo.gguf_file import GGUFWeights
+from model.zoo.gguf_model import describe
+from model.zoo.gguf_tokenizer import tokenizer_json
+from model.zoo.readers import assemble, load_checkpoint, save_checkpoint
+from model.zoo.store import becoming, locked, models_folder
+
+_CONVERSION = 1  # counts up when conversions of before can no longer be used
+
+
+def open_checkpoint(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Tokenizer]:
+    """The model and the tokenizer of a folder or a .gguf file.
+
+    A GGUF file is dequantised once, into the models folder; from then on that copy is mapped.
+
+    Raises:
+        CheckpointError: what is missing or wrong.
+    """
+    gguf = gguf_of(path)
+    if gguf is not None:
+        return _converted(gguf, device, dtype)
+    transformer = load_checkpoint(path, device, dtype)
+    return transformer, Tokenizer(read_text(inside(path, "tokenizer.json")))
+
+
+def gguf_of(path: Path) -> Path | None:
+    """The GGUF file that `path` is or, without a config.json beside it, holds; None: it is another kind.
+
+    Raises:
+        CheckpointError: if the folder holds several, or the file leads out of it.
+    """
+    if path.is_file():
+        return inside(path.parent, path.name)
+    found = sorted(file.name for file in path.glob("*.gguf"))
+    if not found or (path / "config.json").exists():
+        return None
+    if len(found) > 1:
+        raise CheckpointError(f"{path.name} holds several GGUF files; name one of them: {', '.join(found[:5])}.")
+    return inside(path, found[0])
+
+
+def prepare(path: Path) -> None:
+    """Do now what the first loading would have to do: convert a GGUF file. Where there is no room for it, nothing.
+
+    Raises:
+        CheckpointError: if the file cannot be used.
+    """
+    gguf = gguf_of(path)
+    if gguf is not None:
+        with suppress(OSError, SafetensorError):
+            _converted_once(gguf)
+
+
+def _converted_once(path: Path) -> Path:
+    folder = converted_folder(path)
+    if not folder.is_dir():
+        with locked(folder.name):
+            if not folder.is_dir():
+                _convert(path, folder)
+    return folder
+
+
+def _converted(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Tokenizer]:
+    try:
+        folder = _converted_once(path)
+        return load_checkpoint(folder, device, dtype), Tokenizer(read_text(inside(folder, "tokenizer.json")))
+    except (OSError, SafetensorError):  # no room, or a folder that is not ours to write: it also goes without
+        return _read(path, device, dtype)
+
+
+def converted_folder(path: Path) -> Path:
+    """Where the converted copy of a GGUF file lies; another file of the same name has another place."""
+    about = path.stat()
+    described = (str(path.resolve()), about.st_size, about.st_mtime_ns, _CONVERSION)
+    return models_folder() / ".converted" / hashlib.sha256(repr(described).encode()).hexdigest()[:24]
+
+
+def _convert(path: Path, folder: Path) -> None:
+    with becoming(folder) as part:
+        if shutil.disk_usage(part).free < 10 * path.stat().st_size:  # four bits become 32
+            raise OSError("no room")
+        transformer, tokenizer = _read(path, torch.device("cpu"), torch.float32)
+        save_checkpoint(part, transformer, torch.float32)
+        (part / "tokenizer.json").write_text(tokenizer.definition, encoding="utf-8")
+
+
+def _read(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Tokenizer]:
+    weights = GGUFWeights(path)
+    config, family = describe(weights)
+    tokenizer = Tokenizer(tokenizer_json(weights.metadata))
+    if tokenizer.vocab_size > config.vocab_size:
+        raise CheckpointError(f"{path.name} has {tokenizer.vocab_size} tokens and embeds {config.vocab_size}.")
+    return assemble(config, family, weights, device, dtype), tokenizer
