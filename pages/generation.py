@@ -105,6 +105,8 @@ def draw_texts(page: Page, work: Writing) -> None:
             st.header(title, anchor=False, width="content")
             with st.container(horizontal=True, gap="small", width="content"):
                 _buttons(page, work)
+        if not work.running and not work.can_go_on:
+            st.markdown(say("all_full" if any(not row.text.ended for row in work.rows) else "all_ended"))
         cards = [_card(page, work, index) for index in range(len(work.rows))]
         continuations(
             cards, work.looked_at(), ask=work.whole_run_number, key="texts", words=words, on_change=partial(_pick, work)
@@ -125,6 +127,9 @@ def _buttons(page: Page, work: Writing) -> None:
         missing = any(work.wants(row) for row in work.rows)
         label = say.label("resume") if missing else say.label("go_on", n=page.sel.length)
         st.button(label, key="go_on", on_click=partial(work.go_on, page.sel.length))
+    elif work.drawn_rows:
+        seed = (page.sel.seed + work.drawn_rows) % (int(selection.RANGES["seed"][1]) + 1)
+        st.button(say.label("draw_others"), key="draw_others", on_click=partial(selection.update, seed=seed))
 
 
 def _stop(work: Writing) -> None:
@@ -208,6 +213,7 @@ def draw_choice(page: Page, work: Writing) -> None:
         left, right = st.columns([1.6, 1], gap="large")
         with left:
             _draw_alternatives(page, token)
+            _draw_branches(page, work, at, token)
         with right:
             _draw_actions(page, work, at, token, ids)
 
@@ -256,16 +262,15 @@ def _draw_actions(page: Page, work: Writing, at: tuple[int, int], token: Written
     )
     if len(ids) > limit:
         st.caption(say("rewind_too_long", limit=limit, n=len(ids)))
-    others = [other for other in token.alternatives if other.id != token.id]
-    st.caption(say("branch_title"))
-    with st.container(key="branches", horizontal=True, gap="xsmall"):
-        for other in others:
-            text = page.lm.tokenizer.label(other.id)
-            st.button(
-                say.label("branch_to", token=text, p=numbers.probability(other.model_probability)),
-                key=f"branch_{other.id}",
-                on_click=partial(work.branch, *at, other.id),
-            )
+
+
+def _draw_branches(page: Page, work: Writing, at: tuple[int, int], token: WrittenToken) -> None:
+    with st.container(key="branches", horizontal=True, vertical_alignment="center", gap="xsmall"):
+        st.caption(page.say("branch_title"), width="content")
+        for other in token.alternatives:
+            if other.id != token.id:
+                text = page.say.label("branch_to", token=page.lm.tokenizer.label(other.id))
+                st.button(text, key=f"branch_{other.id}", on_click=partial(work.branch, *at, other.id))
 
 
 def draw_try(page: Page, work: Writing) -> None:

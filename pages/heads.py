@@ -1,5 +1,7 @@
 """What do the heads look for?"""
 
+from functools import partial
+
 import streamlit as st
 
 from model.analysis.mixing import (
@@ -14,8 +16,8 @@ from model.analysis.mixing import (
     without_first,
 )
 from model.trace import Trace
-from pages.kit import captions, controls, figures, mixture, numbers, selection, show, tokens
-from pages.kit.components import Panel, Picked, lines, matrices
+from pages.kit import captions, chosen_rows, controls, figures, mixture, numbers, selection, show, tokens
+from pages.kit.components import Panel, lines, matrices
 from pages.kit.figures import Tiles
 from pages.kit.page import Page, opening
 
@@ -30,6 +32,7 @@ def draw(page: Page) -> None:
         layer, head = controls.layer_and_head(page)
         draw_settings(page)
     tokens.strip(page, query=page.place.query, key_index=page.place.key)
+    chosen_rows.choose(page)
     one = seen(page, [(layer, head)])
     left, right = st.columns(2, gap="large")
     with left:
@@ -113,7 +116,7 @@ def draw_matrix(page: Page, one: View) -> None:
     label = say.plain("one_label", layer=place.layer, head=place.head)
     draw_panel(page, one, "one_head", label)
     where = say.plain("layer_head", layer=place.layer, head=place.head)
-    st.html(caption(page, where, captions.kernel(page, place.layer), view=one))
+    st.html(caption(page, where, captions.kernel(page, place.layer), chosen_rows.note(page), view=one))
     query, key = place.query, place.key
     labels = {"query": page.run.labels[query], "key": page.run.labels[key]}
     if one.hidden[query, key]:
@@ -124,22 +127,24 @@ def draw_matrix(page: Page, one: View) -> None:
 
 def draw_lines(page: Page, one: View) -> None:
     """The chosen head as lines between tokens."""
-    say, place, labels = page.say, page.place, page.run.labels
+    say, place = page.say, page.place
     st.header(say("lines_title"), anchor=False)
     st.markdown(say("lines_help_text", layer=place.layer, head=place.head))
+    rows = chosen_rows.of(page, one)
     lines(
-        one.weights.numpy(),
-        labels,
-        labels,
-        place.query,
+        rows.weights,
+        rows.labels(page),
+        page.run.labels,
+        rows.index(place.query),
         place.key,
         key="head_lines",
         words=captions.line_words(page, say.plain("lines_label", layer=place.layer, head=place.head)),
-        masked=one.hidden.numpy(),
+        masked=rows.hidden,
         threshold=page.sel.threshold,
-        on_change=lambda picked: pick(page, picked),
+        on_change=partial(rows.pick, page),
     )
-    st.html(caption(page, say.plain("layer_head", layer=place.layer, head=place.head), say.plain("lines_caption")))
+    where = say.plain("layer_head", layer=place.layer, head=place.head)
+    st.html(caption(page, where, say.plain("lines_caption"), chosen_rows.note(page)))
 
 
 def draw_mix(page: Page) -> None:
@@ -171,31 +176,31 @@ def draw_mix(page: Page) -> None:
         shown = say.plain("mix_caption_one", layer=layer, head=head)
     else:
         shown = say.plain("mix_caption", n=len(heads))
-    st.html(caption(page, shown, view=mixed))
+    st.html(caption(page, shown, chosen_rows.note(page), view=mixed))
 
 
 def draw_panel(page: Page, view: View, key: str, label: str) -> None:
     """One matrix on the page's scale."""
-    labels = page.run.labels
+    labels, rows = page.run.labels, chosen_rows.of(page, view)
     panel = Panel(
         page.say.plain("panel_title"),
-        view.weights.numpy(),
+        rows.weights,
         high=1.0,
         subtitle=page.say.plain("panel_without_first" if page.sel.without_first else "panel_rows", token=labels[0]),
-        masked=view.hidden.numpy(),
+        masked=rows.hidden,
         log_from=LOG_FOOT if page.sel.scale == "log" else None,
         threshold=page.sel.threshold,
     )
     matrices(
         [panel],
+        rows.labels(page),
         labels,
-        labels,
-        page.place.query,
+        rows.index(page.place.query),
         page.place.key,
         key=key,
         words=captions.matrix_words(page, label),
         side=360,
-        on_change=lambda picked: pick(page, picked),
+        on_change=partial(rows.pick, page),
     )
 
 
@@ -209,6 +214,8 @@ def draw_try(page: Page) -> None:
         return
     values = {"mean": numbers.percent(found.mean, 0), "share": numbers.percent(found.share, 0)}
     st.markdown(say("try_first", token=page.run.labels[0], layer=found.layer, head=found.head, **values))
+    if not page.sel.without_first:
+        st.markdown(say("try_hide"))
     st.button(
         say.label("go_to_head", layer=found.layer, head=found.head),
         key="go_to_sink",
@@ -216,12 +223,6 @@ def draw_try(page: Page) -> None:
     )
     if page.sel.scale != "log":
         st.markdown(say("try_log", pale=numbers.percent(pale_share(page.run), 0), weight=PALE))
-
-
-def pick(page: Page, picked: Picked) -> None:
-    """Take over a cell; the head it was seen in is chosen with it."""
-    place = page.place
-    selection.update(layer=place.layer, head=place.head, query=picked.query, key=picked.key)
 
 
 def caption(page: Page, *said: str, view: View | None = None) -> str:

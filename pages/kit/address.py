@@ -29,7 +29,7 @@ def to_parameters(selection: Selection) -> dict[str, str]:
     for name, parameter in _PARAMETERS.items():
         value = getattr(selection, name)
         if name != "text" and value != getattr(default, name):
-            out[parameter] = "-".join(map(str, value)) if name == "ids" else _written(value)
+            out[parameter] = _written(value)
     # A link must show the same text to readers of any language, so it tells the text unless the language implies it.
     implied = DEFAULT_TEXT[selection.lang if "lang" in out or not out else "en"]
     if selection.text != implied and len(selection.text) <= limits.MAX_LINK_CHARACTERS:
@@ -53,6 +53,8 @@ def from_parameters(parameters: Mapping[str, str]) -> Selection:
 
 
 def _written(value: object) -> str:
+    if isinstance(value, tuple):
+        return "-".join(map(str, value))
     if isinstance(value, bool):
         return str(int(value))
     return repr(round(value, _DIGITS)).removesuffix(".0") if isinstance(value, float) else str(value)
@@ -90,6 +92,6 @@ _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys((*_PLACES, "top_k", "seed", "length", "samples", "number", "depth"), _whole),
     **dict.fromkeys(("temperature", "top_p", "min_p", "penalty", "threshold"), _number),
     **dict.fromkeys(("without_first", "scaling"), _flag),
-    "ids": _ids,
+    **dict.fromkeys(("ids", "rows"), _ids),
     "lang": _language,
 }

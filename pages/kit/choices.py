@@ -24,10 +24,11 @@ class Selection:
     `ids`: when set, the run is these tokens (a generated text that was rewound to) instead of the text's own.
     `query` and `key` are token positions. `temperature` to `seed` are sampling settings, as `SamplingSettings` has
     them; `length` tokens are written, once greedily and `samples` times drawn. The rest is how attention is drawn:
-    `scale` of the colours, `without_first` leaves the first token out, weights below `threshold` are not drawn, `mix`
-    names the heads that are averaged (see `mixture`). `mask` is one of `MASK_KINDS` that the whole model runs with,
-    None its own; without `scaling` scores are not divided by √d. `half` says which of a layer's two norms is looked
-    at, `number` which number of its vector; `norm`, `placement` and `depth` choose the untrained stacks to measure.
+    `scale` of the colours, `without_first` leaves the first token out, weights below `threshold` are not drawn, `rows`
+    are the queries whose rows are (None: all), `mix` names the heads that are averaged (see `mixture`). `mask` is one
+    of `MASK_KINDS` that the whole model runs with, None its own; without `scaling` scores are not divided by √d. `half`
+    says which of a layer's two norms is looked at, `number` which number of its vector; `norm`, `placement` and `depth`
+    choose the untrained stacks to measure.
     """
 
     model: str = DEFAULT_MODEL
@@ -49,6 +50,7 @@ class Selection:
     scale: str = "linear"
     without_first: bool = False
     threshold: float = 0.0
+    rows: tuple[int, ...] | None = None
     mix: str = mixture.LAYER
     mask: str | None = None
     scaling: bool = True
@@ -115,6 +117,11 @@ def repaired(selection: Selection) -> Selection:
             fitting = min(max(value, 0), count - 1)
             notices.add(f"clamped_{name}", asked=value, count=count, used=fitting)
             selection = replace(selection, **{name: fitting})
+    if selection.rows is not None:
+        rows = tuple(dict.fromkeys(row for row in selection.rows if 0 <= row < n_tokens)) or None
+        if rows is None or len(rows) < len(set(selection.rows)):
+            notices.add("unknown_rows", count=n_tokens)
+        selection = replace(selection, rows=rows)
     if selection.scale not in SCALES:
         notices.add("unreadable", name="scale")
         selection = replace(selection, scale=SCALES[0])

@@ -5,8 +5,9 @@ in the browser's history; otherwise it is only written, so that a link opens the
 choose is not in the address, and the pages choose it by what they measure.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import streamlit as st
@@ -122,8 +123,12 @@ def _changed(before: Selection, changes: Mapping[str, Any]) -> Selection:
     notices.clear()
     if {"text", "model"} & set(changes):
         changes = {"ids": None} | dict(changes)
-    after = repaired(replace(before, **changes))
-    return _forget_moved_places(before, after, set(changes))
+    if not {"text", "model", "ids"} & set(changes):
+        return repaired(replace(before, **changes))
+    # Places of the old text are no mistake of the reader's, so they are not repaired but kept or forgotten.
+    left = dict.fromkeys({"query", "key", "rows"} - set(changes))
+    after = repaired(replace(before, **changes, **left))
+    return replace(after, **_same_places(before, after, left))
 
 
 def _store(selection: Selection) -> None:
@@ -133,13 +138,17 @@ def _store(selection: Selection) -> None:
         st.query_params.from_dict(state.address)
 
 
-def _forget_moved_places(before: Selection, after: Selection, chosen: set[str]) -> Selection:
-    if (before.model, before.text, before.ids) == (after.model, after.text, after.ids):
-        return after
+def _same_places(before: Selection, after: Selection, names: Iterable[str]) -> dict[str, Any]:
+    """Of the token positions that were chosen, those up to which the new text has the same tokens."""
+    if before.model != after.model:
+        return {}
     old, new = loading.run_ids(before), loading.run_ids(after)
-    forgotten = {}
-    for name in {"query", "key"} - chosen:
-        position = getattr(before, name)
-        if position is not None and (before.model != after.model or old[: position + 1] != new[: position + 1]):
-            forgotten[name] = None
-    return replace(after, **forgotten)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+    places: dict[str, Any] = {}
+    for name in names:
+        chosen = getattr(before, name)
+        if isinstance(chosen, tuple):
+            places[name] = tuple(place for place in chosen if place < same) or None
+        elif chosen is not None and chosen < same:
+            places[name] = chosen
+    return places

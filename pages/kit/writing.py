@@ -84,6 +84,11 @@ class Writing:
         """Whether any row has room for more."""
         return any(row.text.room > 0 for row in self.rows)
 
+    @property
+    def drawn_rows(self) -> int:
+        """How many texts were begun with random numbers."""
+        return sum(not row.greedy and row.origin is None for row in self.rows)
+
     def tick(self, seconds: float = TICK_SECONDS) -> None:
         """Write a token in every row, then more until the time is over; stop running when all is written."""
         deadline = time.perf_counter() + seconds

@@ -76,17 +76,25 @@ class Cells:
 
     def colours(self, panel: int, query: int, key: int) -> set[str]:
         """The colours inside a cell, without its edges, as `#RRGGBB`."""
-        found: list[str] = self.page.locator(".matrices .cells").evaluate(
-            """(canvas, [panel, query, key]) => {
+        return self._opaque(".cells", panel, query, key, 2)
+
+    def edge_colours(self, panel: int, query: int, key: int) -> set[str]:
+        """The colours of the marks on a cell and around it."""
+        return self._opaque(".marks", panel, query, key, -4)
+
+    def _opaque(self, canvas: str, panel: int, query: int, key: int, inset: int) -> set[str]:
+        found: list[str] = self.page.locator(f".matrices {canvas}").evaluate(
+            """(canvas, [panel, query, key, inset]) => {
                 const { cell, panels } = canvas.parentElement.querySelector(".marks").dataset;
                 const [left, top] = JSON.parse(panels)[panel];
                 const ratio = canvas.width / canvas.clientWidth;
-                const start = [left + key * cell, top + query * cell].map((v) => Math.round((v + 2) * ratio));
-                const size = Math.max(1, Math.floor((cell - 4) * ratio));
+                const start = [left + key * cell, top + query * cell].map((v) => Math.round((v + inset) * ratio));
+                const size = Math.max(1, Math.floor((cell - 2 * inset) * ratio));
                 const { data } = canvas.getContext("2d").getImageData(...start, size, size);
                 const hex = (i) => "#" + [0, 1, 2].map((c) => data[i + c].toString(16).padStart(2, "0")).join("");
-                return [...new Set(Array.from({ length: data.length / 4 }, (_, i) => hex(4 * i)))];
+                const pixels = Array.from({ length: data.length / 4 }, (_, i) => 4 * i);
+                return [...new Set(pixels.filter((i) => data[i + 3] === 255).map(hex))];
             }""",
-            [panel, query, key],
+            [panel, query, key, inset],
         )
         return {colour.upper() for colour in found}

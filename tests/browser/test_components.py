@@ -209,6 +209,22 @@ def test_colours_are_those_of_the_scale_and_masked_is_not_zero(
     assert palette.paper in hatched
 
 
+@pytest.mark.parametrize(("dark", "palette"), [(False, LIGHT), (True, DARK)], ids=["light", "dark"])
+def test_the_frame_of_the_chosen_cell_is_seen_on_any_colour(
+    serve: Serve, visit: Visits, dark: bool, palette: Palette
+) -> None:
+    """Ink alone vanishes on a colour near it, as that of a weight near 1 in the dark."""
+    page, cells = matrices(serve, visit, dark=dark, scale=2)
+    for place in (0, 5):
+        cells.click(0, place, place)
+        chosen(page, place, place)
+        page.mouse.move(2, 2)
+        edge = cells.edge_colours(0, place, place)
+        assert {palette.ink, palette.paper} <= edge
+    for colour in (palette.sequential[0], palette.sequential[-1]):
+        assert max(style.contrast(colour, ring) for ring in (palette.ink, palette.paper)) > 3
+
+
 def test_masked_cells_say_so(serve: Serve, visit: Visits) -> None:
     page, cells = matrices(serve, visit, "causal=1")
     cells.hover(1, 0, 5)

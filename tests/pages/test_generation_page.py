@@ -279,6 +279,23 @@ def app_model() -> LanguageModel:
     return loading.model("storyteller")
 
 
+def test_when_all_has_ended_the_page_says_what_can_be_done(
+    app_model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = generated(app_model, TEXT, 1, temperature=0)
+    monkeypatch.setattr(app_model.transformer, "config", replace(app_model.config, eos_id=first))
+    app = opened(text=TEXT, length=3, samples=2, top_k=1)
+    assert [row["note"] for row in rows(app)] == ["1 token · ended"] * 3
+    assert "Every text has come to its end" in said(app)
+    assert "go_on" not in [button.key for button in app.main.button]
+    seed = selection(app).seed
+    written(app.button(key="draw_others").click().run())
+    assert [row["title"] for row in rows(app)] == ["Greedy", f"Seed {seed + 2}", f"Seed {seed + 3}"]
+    again = opened(text=TEXT, length=3, temperature=0)
+    assert "Every text has come to its end" in said(again)
+    assert "draw_others" not in [button.key for button in again.main.button], "nothing is drawn there"
+
+
 def test_no_more_is_written_than_the_model_can_read(app_model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     n = len(app_model.tokenizer.encode(TEXT))
     Small(app_model, n + 7, monkeypatch)
@@ -287,6 +304,7 @@ def test_no_more_is_written_than_the_model_can_read(app_model: LanguageModel, mo
     assert [len(row) for row in ids(app)] == [7, 7]
     assert f"Your text has {n} tokens and storyteller reads at most {n + 7}, so at most 7 fit" in remarks(app)
     assert all(row["note"].endswith("context full") for row in rows(app))
+    assert "nothing fits behind these texts" in said(app)
     assert "go_on" not in [button.key for button in app.main.button]
     assert selection(app).length == 30, "the reader's wish is kept for a shorter text"
 

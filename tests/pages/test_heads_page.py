@@ -15,6 +15,7 @@ from tests.cases import TEXTS
 from tests.conftest import REPOSITORY
 from tests.pages.component_io import pick, sent
 from tests.pages.reading import array
+from tests.pages.visit import selection
 
 TEXT = "The little cat sat on the mat because it was"
 FIGURES = ("one_head", "head_lines", "mixed_heads")
@@ -112,6 +113,36 @@ def test_hiding_the_first_token_renormalises_the_rows(storyteller: LanguageModel
     said = [caption for caption in captions(page) if "first token left out" in caption]
     assert len(said) == len(captions(page)) == 4, "every figure says so"
     assert "without The" in sent(page, "one_head")[0]["panels"][0]["subtitle"]
+
+
+def test_rows_of_chosen_tokens_only(storyteller: LanguageModel) -> None:
+    page = opened(layer="2", head="5")
+    well(page.multiselect(key="choose_rows").set_value([8, 3]).run())
+    traced = patterns(storyteller)
+    labels = storyteller.tokenizer.labels(storyteller.tokenizer.encode(TEXT))
+    for key, expected in (("one_head", traced[2, 5]), ("head_lines", traced[2, 5]), ("mixed_heads", traced[2].mean(0))):
+        np.testing.assert_allclose(weights(page, key), expected[[3, 8]], atol=1e-6)
+        header, _ = sent(page, key)
+        assert (header["labels_q"], header["labels_k"]) == ([labels[3], labels[8]], labels)
+    assert page.query_params["rows"] == "8-3", "in the order of choosing"
+    assert sum("rows of 2 chosen tokens" in caption for caption in captions(page)) == 3
+    assert selection(page).query in (3, 8)
+    well(pick(page, "head_lines", query=1, key=2))
+    assert (selection(page).query, selection(page).key) == (8, 2)
+    assert sent(page, "one_head")[0]["query"] == 1, "the second row is that of token 8"
+    well(page.multiselect(key="choose_rows").set_value([]).run())
+    assert weights(page, "one_head").shape == (10, 10)
+    assert "rows" not in page.query_params
+
+
+def test_what_is_done_is_not_asked_for() -> None:
+    def asks(page: AppTest) -> bool:
+        return any(element.value.startswith("Hide the first token") for element in page.main.markdown)
+
+    page = opened()
+    assert asks(page)
+    well(page.toggle(key="choose_without_first").set_value(True).run())
+    assert not asks(page)
 
 
 def test_the_mix_is_the_mean(storyteller: LanguageModel) -> None:

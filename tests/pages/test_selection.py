@@ -113,6 +113,9 @@ def test_sampling_settings_are_those_of_the_model_room() -> None:
         ({"query": 10}, {"query": 9}, "clamped_query"),
         ({"key": 99}, {"key": 9}, "clamped_key"),
         ({"ids": (1, 2), "query": 5}, {"ids": (1, 2), "query": 1}, "clamped_query"),
+        ({"rows": (9, 3, 3)}, {"rows": (9, 3)}, None),
+        ({"rows": (3, 10)}, {"rows": (3,)}, "unknown_rows"),
+        ({"rows": (10,)}, {"rows": None}, "unknown_rows"),
         ({"ids": ()}, {"ids": None}, "unknown_ids"),
         ({"ids": (8192,)}, {"ids": None}, "unknown_ids"),
         ({"ids": (-1,)}, {"ids": None}, "unknown_ids"),
@@ -193,6 +196,9 @@ class TestVisits:
         assert (selection(app).query, selection(app).key) == (None, 1)
         app.sidebar.text_area[0].set_value("A little dog ran away").run()
         assert (selection(app).query, selection(app).key) == (None, None)
+        app = visit(text="The little cat sat", token="3", rows="0-1-3")
+        app.sidebar.text_area[0].set_value("The little").run()
+        assert (selection(app).query, selection(app).rows) == (None, (0, 1))
         assert remarks(app) == "", "a new text is no mistake of the reader"
 
     def test_a_rewound_generation_is_shown_until_the_text_changes(self) -> None:

@@ -115,10 +115,11 @@ class Matrices {
     const stage = sized(this.marks, width, height, this.ratio);
     const rows = sized(this.rows, gutter, height, this.ratio);
     const hover = this.hover ?? { query: null, key: null };
-    const { ink, muted, query, key } = this.palette;
+    const { ink, muted, paper, query, key } = this.palette;
     for (const [i, place] of places.entries()) {
-      const chosen = { row: query, column: key, cell: ink, thin: 1.5, strong: 2.5 };
-      paintMarks(stage, this.layout, place, hover, { row: muted, column: muted, cell: ink, thin: 1, strong: 1.5 });
+      const chosen = { row: query, column: key, cell: ink, paper, thin: 1.5, strong: 2.5 };
+      const pointed = { row: muted, column: muted, cell: ink, paper, thin: 1, strong: 1.5 };
+      paintMarks(stage, this.layout, place, hover, pointed);
       paintMarks(stage, this.layout, place, { query: this.query, key: this.key }, chosen);
       paintColumnLabels(stage, this.layout, place, this.textsK, this.key, hover.key, this.look);
       if (i % across === 0) {

@@ -68,12 +68,16 @@ function paintPanel(context, layout, place, image, values, palette, hatch) {
   context.strokeRect(place.x - 0.5, place.y - 0.5, wide + 1, tall + 1);
 }
 
-/** A frame around cells, outside of small ones so that it hides none of them. */
-function frame(context, x, y, width, height, colour, thickness, cell) {
+/** A frame around cells, outside of small ones so that it hides none of them. On a `ground` it is seen on any colour. */
+function frame(context, x, y, width, height, colour, thickness, cell, ground = null) {
   const out = cell < 7 ? thickness / 2 + 0.5 : 0;
-  context.strokeStyle = colour;
-  context.lineWidth = thickness;
-  context.strokeRect(x - out, y - out, width + 2 * out, height + 2 * out);
+  const box = [x - out, y - out, width + 2 * out, height + 2 * out];
+  for (const [stroke, wide] of [[ground, thickness + 2], [colour, thickness]]) {
+    if (stroke === null) continue;
+    context.strokeStyle = stroke;
+    context.lineWidth = wide;
+    context.strokeRect(...box);
+  }
 }
 
 /** Frames of a chosen or pointed-at row, column and cell in one panel. */
@@ -82,7 +86,7 @@ function paintMarks(context, layout, place, { query, key }, look) {
   const [x, y] = [place.x + (key ?? 0) * cell, place.y + (query ?? 0) * cell];
   if (query !== null) frame(context, place.x, y, columns * cell, cell, look.row, look.thin, cell);
   if (key !== null) frame(context, x, place.y, cell, rows * cell, look.column, look.thin, cell);
-  if (query !== null && key !== null) frame(context, x, y, cell, cell, look.cell, look.strong, cell);
+  if (query !== null && key !== null) frame(context, x, y, cell, cell, look.cell, look.strong, cell, look.paper);
 }
 
 /** Slanted labels above a panel. `texts` are already cut to size. */
@@ -132,6 +136,6 @@ function magnified(values, image, layout, { query, key }, palette, ratio) {
     context.fillRect(i * zoom - 0.5, 0, 1, wide);
     context.fillRect(0, i * zoom - 0.5, wide, 1);
   }
-  frame(context, reach * zoom, reach * zoom, zoom, zoom, palette.ink, 2, zoom);
+  frame(context, reach * zoom, reach * zoom, zoom, zoom, palette.ink, 2, zoom, palette.paper);
   return canvas;
 }
