@@ -75,6 +75,7 @@ def draw_pass(page: Page, after: Guesses) -> None:
         positions=say.plain(f"positions_{page.lm.config.positions}"),
     )
     show.caption(show.Kind.MEASURED, say.plain("measured"), text)
+    st.caption(say("kernel_explained"))
     if clicked in PAGES:
         st.switch_page(f"pages/{clicked}.py", query_params=address)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from model.analysis.attention_steps import HeadSteps
-from model.analysis.plain_attention import Matrix, dot_products, mask, mix, scale, softmax
+from model.analysis.plain_attention import attention
 
 CELLS = 4096  # how many cells plain Python computes at most: more would keep a reader waiting
 
@@ -17,9 +17,9 @@ CELLS = 4096  # how many cells plain Python computes at most: more would keep a 
 class PlainCheck:
     """Plain Python against torch on the same queries, keys and values.
 
-    `first` to `last` are the queries that were compared. For each of `plain_attention.STEPS` the largest absolute
-    difference, and the largest absolute value, of which it is one. Masked cells have to be minus infinity in both,
-    or the difference is infinite.
+    `first` to `last` are the queries that were compared. For each of the rows that `plain_attention.attention` returns
+    the largest absolute difference, and the largest absolute value, of which it is one. Masked cells have to be minus
+    infinity in both, or the difference is infinite.
     """
 
     first: int
@@ -31,7 +31,8 @@ class PlainCheck:
 def compare_with_plain(steps: HeadSteps, query: int, cells: int = CELLS) -> PlainCheck:
     """Run plain Python on a head, on all queries where that makes at most `cells` cells, else on those up to `query`.
 
-    At least the query itself is computed, however long the text.
+    At least the query itself is computed, however long the text. A query that may look at nothing is left out: it has
+    no shares to compute.
 
     Raises:
         IndexError: for a query outside of the text.
@@ -41,19 +42,16 @@ def compare_with_plain(steps: HeadSteps, query: int, cells: int = CELLS) -> Plai
         raise IndexError(f"Query {query}: the text has {n} tokens.")
     count = min(n, max(1, cells // n))
     first = max(0, min(query + 1 - count, n - count))
-    rows = slice(first, first + count)
-    q, k, v = steps.q[rows].tolist(), steps.k.tolist(), steps.v.tolist()
-    scores = dot_products(q, k)
-    scaled = scores if steps.scale == 1 else scale(scores, len(k[0]))
-    if bool(steps.bias.any()):
-        scaled = _sum(scaled, steps.bias[rows].tolist())
-    masked = mask(scaled, steps.visible[rows].tolist())
-    pattern = softmax(masked)
-    plain = (scores, scaled, masked, pattern, mix(pattern, v))
-    ours = (steps.scores, steps.scaled, steps.masked, steps.pattern, steps.z)
+    rows = [row for row in range(first, first + count) if bool(steps.visible[row].any())]
+    k, v = steps.k.tolist(), steps.v.tolist()
+    d = 1 if steps.scale == 1 else len(k[0])  # undivided is divided by √1
+    mask = (steps.bias + torch.where(steps.visible, 0.0, -torch.inf)).tolist()
+    plain = [attention(steps.q[row].tolist(), k, v, mask[row], d) for row in rows]
+    # What ALiBi takes off counts as part of the scaled score; plain Python adds it with the mask.
+    ours = (steps.scores, steps.scaled - steps.bias, steps.masked, steps.pattern, steps.z)
     pairs = [
-        (mine[rows].double(), torch.tensor(theirs, dtype=torch.float64))
-        for mine, theirs in zip(ours, plain, strict=True)
+        (mine[rows].double(), torch.tensor([of[step] for of in plain], dtype=torch.float64).reshape(len(rows), -1))
+        for step, mine in enumerate(ours)
     ]
     return PlainCheck(
         first,
@@ -68,10 +66,6 @@ def row_sum_error(steps: HeadSteps) -> float:
     alive = steps.visible.any(-1)
     sums = steps.pattern[alive].double().sum(-1)
     return float((sums - 1).abs().max()) if len(sums) else 0.0
-
-
-def _sum(one: Matrix, other: Matrix) -> Matrix:
-    return [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(one, other, strict=True)]
 
 
 def _difference(mine: Tensor, theirs: Tensor) -> float:

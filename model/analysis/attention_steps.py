@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -60,12 +60,14 @@ def head_steps(run: Trace, layer: int, head: int, *, scaling: bool = True) -> He
     kv_head = head // config.queries_per_kv
     d = config.d_head
     scale = 1 / math.sqrt(d) if scaling else 1.0
-    masked = attention_scores(q, k, visible, scale)[0, head]
+    if visible.bias is not None:
+        visible = replace(visible, bias=visible.bias[:, head : head + 1])
+    masked = attention_scores(q[:, head : head + 1], k[:, kv_head : kv_head + 1], visible, scale)[0, 0]
     q_, k_, v_ = q[0, head].float(), k[0, kv_head].float(), v[0, kv_head].float()
     scores = q_ @ k_.T
     bias = torch.zeros_like(scores)
     if visible.bias is not None:
-        bias = visible.bias.expand(1, config.n_heads, *scores.shape)[0, head]
+        bias = visible.bias.expand(1, 1, *scores.shape)[0, 0]
     scaled = scores * scale + bias
     pattern = attention_pattern(masked)
     z = pattern @ v_

@@ -1,58 +1,21 @@
 """Attention in plain Python, to be read: lists of numbers, no library but math."""
 
-from __future__ import annotations
+from math import exp, sqrt
 
-import math
-
-Vector = list[float]
-Matrix = list[Vector]
-
-# fmt: off
+Row = list[float]
+Rows = list[Row]
 
 
-def dot_products(q: Matrix, k: Matrix) -> Matrix:
-    """Step 1: how well each query fits each key."""
-    return [
-        [sum(a * b for a, b in zip(query, key)) for key in k]
-        for query in q
-    ]
+def attention(q: Row, k: Rows, v: Rows, mask: Row, d: int) -> Rows:
+    """What one token takes from the others.
 
-
-def scale(scores: Matrix, d: int) -> Matrix:
-    """Step 2: divide by √d: long vectors must not mean large scores."""
-    return [[score / math.sqrt(d) for score in row] for row in scores]
-
-
-def mask(scores: Matrix, visible: list[list[bool]]) -> Matrix:
-    """Step 3: what may not be seen gets minus infinity."""
-    return [
-        [score if seen else -math.inf for score, seen in zip(row, seens)]
-        for row, seens in zip(scores, visible)
-    ]
-
-
-def softmax(scores: Matrix) -> Matrix:
-    """Step 4: turn each row into shares that sum to 1."""
-    pattern = []
-    for row in scores:
-        largest = max(row)
-        if largest == -math.inf:  # nothing may be seen: no share for anyone
-            pattern.append([0.0] * len(row))
-            continue
-        powers = [math.exp(score - largest) for score in row]
-        total = sum(powers)
-        pattern.append([power / total for power in powers])
-    return pattern
-
-
-def mix(pattern: Matrix, v: Matrix) -> Matrix:
-    """Step 5: add up the values, each times its share."""
-    return [
-        [sum(share * value[j] for share, value in zip(row, v))
-         for j in range(len(v[0]))]
-        for row in pattern
-    ]
-
-
-# fmt: on
-STEPS = (dot_products, scale, mask, softmax, mix)
+    q: its query, d numbers. k, v: key and value of every token.
+    mask: 0 for tokens that it may look at, -infinity for others.
+    """
+    scores = [sum(a * b for a, b in zip(q, key)) for key in k]
+    scaled = [score / sqrt(d) for score in scores]
+    masked = [score + hidden for score, hidden in zip(scaled, mask)]
+    powers = [exp(score - max(masked)) for score in masked]
+    pattern = [power / sum(powers) for power in powers]
+    z = [sum(share * x for share, x in zip(pattern, xs)) for xs in zip(*v)]
+    return [scores, scaled, masked, pattern, z]

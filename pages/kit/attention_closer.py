@@ -5,7 +5,7 @@ import inspect
 import plotly.graph_objects as go
 import streamlit as st
 
-from model.analysis.plain_attention import STEPS
+from model.analysis import plain_attention
 from model.trace import Trace
 from pages.kit import figures, numbers, show
 from pages.kit.attention_view import View, effect_of, scaling_of_random_vectors
@@ -176,7 +176,8 @@ def draw_python(view: View) -> None:
         st.markdown(say("python"))
         left, right = st.columns([1.6, 1], gap="large")
         with left, st.container(key="python_source"):
-            st.code("\n\n".join(inspect.getsource(step).rstrip() for step in STEPS), language="python")
+            source = inspect.getsource(plain_attention).split('"""', 2)[2].strip()  # without what it says of itself
+            st.code(source, language="python", wrap_lines=True)  # so that no part of it is out of a keyboard's reach
         with right, st.container(gap="small"):
             titles = [say.plain("python_step"), say.plain("python_largest"), difference]
             st.html(figures.number_table(titles, steps, page.palette, description=say.plain("python_title")))

@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from model.analysis import attention_steps
 from model.analysis.attention_checks import compare_with_plain, row_sum_error
 from model.analysis.attention_rows import largest_weights, written_by_head
 from model.analysis.attention_steps import MASK_KINDS, cell_arithmetic, head_steps, mask_choice
 from model.analysis.mask_effect import mask_effect
 from model.analysis.scaling import head_scaling, softmax_gradient
-from model.kernels import attention_pattern
+from model.kernels import attention_pattern, attention_scores
 from model.losses import token_losses
 from tests.model.test_attention_steps import TOKENS, tiny_run
 
@@ -26,6 +27,21 @@ def test_plain_python_says_the_same(kind: str, scaling: bool) -> None:
     for difference, largest in zip(check.differences, check.largest, strict=True):
         assert difference <= 1e-5 * max(1.0, largest)
     assert row_sum_error(steps) <= 1e-6
+
+
+@pytest.mark.parametrize("positions", ["rope", "alibi"])
+def test_only_the_scores_of_the_chosen_head_are_computed(monkeypatch: pytest.MonkeyPatch, positions: str) -> None:
+    run, asked = tiny_run(positions=positions), []
+    pattern = run["blocks.1.attn.hook_pattern"]
+
+    def spy(q: torch.Tensor, *rest: object) -> torch.Tensor:
+        asked.append(q.shape[1])
+        return attention_scores(q, *rest)
+
+    monkeypatch.setattr(attention_steps, "attention_scores", spy)
+    for head in range(run.config.n_heads):
+        torch.testing.assert_close(head_steps(run, 1, head).pattern, pattern[head])
+    assert set(asked) == {1}
 
 
 def test_plain_python_has_alibi_too() -> None:

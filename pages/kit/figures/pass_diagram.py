@@ -66,21 +66,23 @@ def pass_diagram(streams: Sequence[Stream], palette: Palette, *, description: st
     description: what a screen reader announces. stream_word: written on the line inside a block.
     """
     body = "".join(_stream(stream, stream_word) for stream in streams)
-    full = max((_width(stream, 7.7, 7.25, compact=False) for stream in streams), default=0)
-    compact = max((_width(stream, 7.2, 6.95, compact=True) for stream in streams), default=0)
+    full = max((_width(stream, 7.7, 7.25, 18) for stream in streams), default=0)
+    dense = max((_width(stream, 7.2, 6.95, 14) for stream in streams), default=0)
+    compact = max((_width(stream, 7.2, 6.95, 14, small=False) for stream in streams), default=0)
     return (
-        f"<style>{_css(palette, full, compact)}</style>"
+        f"<style>{_css(palette, full, dense, compact)}</style>"
         f'<div class="atlas-pass" role="group" aria-label="{_text(description)}">{body}</div>'
     )
 
 
-def _width(stream: Stream, name: float, number: float, *, compact: bool) -> int:
-    """Pixels that `stream` needs as a row; `name`, `number`: the width of a character of each kind of text."""
+def _width(stream: Stream, name: float, number: float, padding: int, *, small: bool = True) -> int:
+    """Pixels that `stream` needs as a row; `name`, `number`: the width of a character of each kind of text. `padding`:
+    of a card, both sides; `small`: whether small parts show their numbers."""
 
     def card(part: Part) -> float:
-        numbers = () if compact and part.small else (part.shape, part.time, part.size)
+        numbers = (part.shape, part.time, part.size) if small or not part.small else ()
         cells = max((style.columns(text) for text in numbers), default=0)
-        return max(style.columns(part.name) * name, cells * number) + (14 if compact else 18)
+        return max(style.columns(part.name) * name, cells * number) + padding
 
     total = 8.0
     for item in stream.items:
@@ -140,7 +142,7 @@ def _text(text: str) -> str:
     return html.escape(style.visible(text), quote=True)
 
 
-def _css(palette: Palette, full: int, compact: int) -> str:
+def _css(palette: Palette, full: int, dense: int, compact: int) -> str:
     stream = style.mix(palette.paper, palette.accent, 0.42)
     path = style.mix(palette.paper, palette.accent, 0.42)
     sheet = style.mix(palette.line, palette.paper, 0.3)
@@ -198,6 +200,8 @@ color:{palette.muted};font-size:12px;white-space:nowrap}}
 .atlas-pass .shape,.atlas-pass .time,.atlas-pass .size{{font-size:11.5px}}
 .atlas-pass .name{{font-size:13px}}
 .atlas-pass .card{{padding-left:6px;padding-right:6px}}
+}}
+@container (max-width: {dense}px){{
 .atlas-pass .small .shape,.atlas-pass .small .time,.atlas-pass .small .size{{display:none}}
 .atlas-pass .small,.atlas-pass .cards .small{{min-height:44px;align-self:center;padding-bottom:8px}}
 .atlas-pass .part .small{{margin-bottom:calc(var(--line) - 22px)}}

@@ -22,7 +22,7 @@ def variance_of_dots(
     mark: Mark | None = None,
     height: int = 250,
 ) -> go.Figure:
-    """Measured variance of q·k (`raw`) and q·k/√d (`scaled`) by head size, on log axes, over the lines d and 1.
+    """Measured variance of q·k (`raw`) and q·k/√d (`scaled`) by head size, on log axes: points on the lines d and 1.
 
     dims: (n,) head sizes; raw, scaled: (n,) variances. The lines are what independent unit-variance entries give.
     """
@@ -40,6 +40,7 @@ def variance_of_dots(
         mark=mark,
         height=height,
     )
+    fig.update_traces(mode="markers")
     for expected, name in ((sizes, "d"), (np.ones_like(sizes), "1")):
         fig.add_trace(
             go.Scatter(
@@ -48,7 +49,7 @@ def variance_of_dots(
                 mode="lines",
                 name=name,
                 hoverinfo="skip",
-                line={"color": palette.muted, "width": 1, "dash": "dot"},
+                line={"color": palette.muted, "width": 1.5, "dash": "dot"},
             )
         )
     return fig
