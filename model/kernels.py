@@ -1,6 +1,6 @@
-"""Scaled dot-product attention (Vaswani et al. 2017): an explicit and a fused kernel behind one contract.
+"""Scaled dot-product attention (Vaswani et al. 2017): an explicit, a fused and a kernel of our own, with one contract.
 
-Both take queries `(B, H, T, D)`, keys and values `(B, H_kv, S, D)` and what is visible, and return `Attended`:
+All take queries `(B, H, T, D)`, keys and values `(B, H_kv, S, D)` and what is visible, and return `Attended`:
 the output, the pattern if the kernel has one, and the kernel's name. With fewer key/value heads than query
 heads, query heads g·r … g·r + r - 1 read key/value head g. A query that may read no key gets output 0,
 pattern 0 and finite gradients.
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
@@ -122,3 +123,24 @@ def fused(q: Tensor, k: Tensor, v: Tensor, visible: Visible, name_kernel: bool =
             return Attended(out, None, kernel)
         kernel = _FUSED_NAMES.get(int(choice), "fused")
     return Attended(out, None, kernel)
+
+
+def ours(q: Tensor, k: Tensor, v: Tensor, visible: Visible) -> Attended:
+    """Our own flash-attention kernel (`model.flash_triton`), where it can run; elsewhere as `fused`.
+
+    It needs CUDA, Triton, half precision, a mask that is causal or none, and no gradient. No layer chooses it by
+    itself: torch's kernels are there to be beaten first.
+    """
+    takes = visible.mask is None and visible.bias is None and q.dtype in (torch.float16, torch.bfloat16)
+    if not (takes and own_kernel_runs(q.device) and not (q.requires_grad and torch.is_grad_enabled())):
+        return fused(q, k, v, visible, name_kernel=True)
+    from model.flash_triton import HEAD_SIZES, flash_forward  # not at the top: Triton is there only with CUDA
+
+    if q.shape[-1] not in HEAD_SIZES:
+        return fused(q, k, v, visible, name_kernel=True)
+    return Attended(flash_forward(q, k, v, visible.causal), None, "triton")
+
+
+def own_kernel_runs(device: torch.device) -> bool:
+    """Whether our own kernel can run on a device."""
+    return device.type == "cuda" and find_spec("triton") is not None
