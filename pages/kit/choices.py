@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass, replace
 
+from model.analysis.attention_race import LENGTHS
 from model.analysis.attention_steps import MASK_KINDS
 from model.analysis.depth import DEPTHS, PLACEMENTS
+from model.analysis.flash_tiles import ORDERS
+from model.analysis.flash_traffic import BYTES, CHIPS
 from model.analysis.norm_steps import HALVES, NORMS
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG, available
@@ -29,6 +32,9 @@ class Selection:
     of `MASK_KINDS` that the whole model runs with, None its own; without `scaling` scores are not divided by √d. `half`
     says which of a layer's two norms is looked at, `number` which number of its vector; `norm`, `placement` and `depth`
     choose the untrained stacks to measure.
+    `block_q` × `block_k` are the tiles of flash attention, `order` the order that they come in, `tile` the step that is
+    shown; `causal` is whether it masks, None as the model does, `dtype` what it computes in. `longest` is the length up
+    to which attention is measured, `chip` the one whose memory is reckoned with.
     """
 
     model: str = DEFAULT_MODEL
@@ -59,6 +65,14 @@ class Selection:
     norm: str = NORMS[0]
     placement: str = PLACEMENTS[0]
     depth: int = 24
+    block_q: int | None = None
+    block_k: int | None = None
+    order: str = ORDERS[0]
+    tile: int | None = None
+    causal: bool | None = None
+    dtype: str = "float32"
+    longest: int = 2_048
+    chip: str = "A100"
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -84,6 +98,9 @@ RANGES: dict[str, tuple[float, float]] = {
     "length": (1, 200),
     "samples": (0, 3),
     "threshold": (0.0, 1.0),
+    "block_q": (1, limits.MAX_TOKENS),
+    "block_k": (1, limits.MAX_TOKENS),
+    "tile": (0, 100_000),
 }
 SCALES = ("linear", "log")
 # What a word in the address may be; None, where it is the default, always.
@@ -92,6 +109,10 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "norm": NORMS,
     "placement": PLACEMENTS,
     "depth": DEPTHS,
+    "order": ORDERS,
+    "dtype": tuple(BYTES),
+    "longest": LENGTHS,
+    "chip": tuple(CHIPS),
 }
 
 
@@ -142,7 +163,7 @@ def repaired(selection: Selection) -> Selection:
         selection = replace(selection, mix=mix)
     for name, (low, high) in RANGES.items():
         value = getattr(selection, name)
-        if not low <= value <= high:
+        if value is not None and not low <= value <= high:
             fitting = min(max(value, low), high)
             notices.add("clamped_number", name=name, asked=value, used=fitting)
             selection = replace(selection, **{name: type(value)(fitting)})

@@ -16,6 +16,7 @@ SITEMAP = (
     Section("section_attention", ("attention", "heads")),
     Section("section_block", ("residual",)),
     Section("section_output", ("next_token", "generation")),
+    Section("section_efficiency", ("flash",)),
 )
 
 PAGES = tuple(name for section in SITEMAP for name in section.pages)

@@ -1,0 +1,402 @@
+"""The page on flash attention: its tiles are this run's, its result plain attention's, its reckoning the formula's."""
+
+import html
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+from model.analysis.attention_race import Point, Shape
+from model.analysis.flash_traffic import CHIPS, traffic
+from model.kernels import explicit
+from model.language import LanguageModel
+from model.trace import Trace
+from pages.kit import flash_race
+from pages.kit.flash_closer import kernel_source
+from pages.kit.flash_view import MAX_NUMBERS, MAX_TILES, View
+from pages.kit.limits import MAX_TOKENS
+from pages.kit.numbers import megabytes, power_of_ten, three_digits
+from pages.kit.prose import PLACEHOLDER, Prose, sections
+from tests.cases import TEXTS
+from tests.pages.component_io import pick, sent
+from tests.pages.reading import array, read
+from tests.pages.visit import remarks, selection, visit, well
+
+TEXT = "The little cat sat on the mat because it was"
+PLACE = {"layer": "2", "head": "5"}
+LONG = dict(TEXTS)["long_text"]
+
+
+def opened(**parameters: object) -> AppTest:
+    app = well(visit("flash", **{name: str(value) for name, value in parameters.items()}))
+    assert app.title[0].value in {Prose("flash", lang).plain("title") for lang in ("en", "zh")}
+    return app
+
+
+def traced(lm: LanguageModel, text: str = TEXT) -> Trace:
+    return lm.trace(lm.tokenizer.encode(text)[:MAX_TOKENS])
+
+
+def said(app: AppTest) -> str:
+    return "\n".join(element.value for element in app.main.markdown).replace("\\", "")
+
+
+def fragments(app: AppTest) -> list[str]:
+    return [element.proto.body for element in app.main.get("html")]
+
+
+def captions(app: AppTest) -> list[tuple[str, str]]:
+    bodies = [body for body in fragments(app) if 'class="atlas-caption"' in body]
+    return [(re.findall('data-source="(.*?)"', body)[0], " ".join(read(body).texts)) for body in bodies]
+
+
+def tables(app: AppTest) -> list[dict[str, list[str]]]:
+    """Of each table of numbers: names, without their second line, to numbers."""
+    found = []
+    for body in fragments(app):
+        if "class='atlas-numbers'" in body:
+            rows = re.findall(r"<th scope='row'>(.*?)(?:<small>.*?)?</th>(.*?)</tr>", body)
+            cells = {html.unescape(name): re.findall("<td>(.*?)</td>", row) for name, row in rows}
+            found.append({name: [html.unescape(cell) for cell in row] for name, row in cells.items()})
+    return found
+
+
+def walked(app: AppTest) -> tuple[dict, list[dict[str, np.ndarray]], np.ndarray]:
+    """Header, tiles and result, as the browser cuts them."""
+    header, (scores, weights, rows, outs, final) = sent(app, "walk")
+    tiles, cells, lines = [], 0, 0
+    for q0, q1, k0, k1 in header["places"]:
+        high, wide = q1 - q0, k1 - k0
+        part = slice(cells, cells + high * wide)
+        numbers = rows.reshape(-1, 4)[lines : lines + high]
+        tiles.append(
+            {
+                "scores": scores[part].reshape(high, wide),
+                "weights": weights[part].reshape(high, wide),
+                **dict(zip(("largest", "factor", "added", "total"), numbers.T, strict=True)),
+                "out": outs.reshape(-1, header["d"])[lines : lines + high],
+            }
+        )
+        cells, lines = cells + high * wide, lines + high
+    assert (cells, lines * 4, lines * header["d"]) == (scores.size, rows.size, outs.size)
+    return header, tiles, final
+
+
+def number(printed: str) -> float:
+    plain = printed.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-"))
+    digits, _, exponent = plain.partition("·10")
+    return float(digits) * 10.0 ** int(exponent or 0)
+
+
+@pytest.mark.parametrize(("block_q", "block_k"), [(2, 2), (3, 4), (10, 1)])
+@pytest.mark.parametrize("order", ["rows", "columns", "shuffled"])
+def test_the_tiles_are_the_runs_and_end_in_its_output(
+    storyteller: LanguageModel, block_q: int, block_k: int, order: str
+) -> None:
+    run, app = traced(storyteller), opened(**PLACE, block_q=block_q, block_k=block_k, order=order)
+    header, tiles, final = walked(app)
+    scores = run["blocks.2.attn.hook_attn_scores"][5].numpy()
+    z = run["blocks.2.attn.hook_z"][:, 5].numpy()
+    np.testing.assert_allclose(final, z, rtol=1e-4, atol=1e-5)
+    largest, total = np.full(10, -np.inf), np.zeros(10)
+    for (q0, q1, k0, k1), tile in zip(header["places"], tiles, strict=True):
+        shown = np.where(np.isnan(tile["scores"]), -np.inf, tile["scores"])
+        np.testing.assert_allclose(shown, scores[q0:q1, k0:k1], rtol=1e-4, atol=1e-5)
+        new = np.maximum(largest[q0:q1], shown.max(1))
+        with np.errstate(invalid="ignore"):
+            factor = np.nan_to_num(np.exp(largest[q0:q1] - new))
+        total[q0:q1] = total[q0:q1] * factor + np.exp(shown - np.where(np.isfinite(new), new, 0)[:, None]).sum(1)
+        largest[q0:q1] = new
+        np.testing.assert_allclose(tile["largest"], new, rtol=1e-4)
+        np.testing.assert_allclose(tile["total"], total[q0:q1], rtol=1e-4)
+    cells = np.zeros((10, 10), dtype=int)
+    for q0, q1, k0, k1 in header["places"] + header["skipped"]:
+        cells[q0:q1, k0:k1] += 1
+    assert (cells == 1).all()
+    (caption,) = [text for _, text in captions(app) if "plain attention:" in text]
+    assert number(re.findall(r"plain attention: (\S+)", caption)[0]) <= 1e-5
+
+
+def test_the_checks_are_measured(storyteller: LanguageModel) -> None:
+    run = traced(storyteller)
+    for dtype in ("float32", "bfloat16", "float16"):
+        app = opened(**PLACE, dtype=dtype)
+        rows = {name: number(cells[0]) for name, cells in tables(app)[0].items()}
+        tiled = rows[f"Tiles in {dtype}"]
+        if dtype == "float32":
+            assert tiled <= 5e-6
+        else:
+            assert 1e-5 < tiled <= 2 * rows[f"Plain attention in {dtype}"]
+        assert all(0 < rows[f"Gradient of {name}, tile by tile"] <= 1e-4 for name in "qkv")
+    q, k, v, visible = run.attention_inputs("blocks.2.attn")
+    largest = three_digits(float(explicit(q, k, v, visible).out.abs().max()))
+    assert f"largest number of this layer's output is {largest}" in said(app)
+    kept = tables(app)[1]
+    assert kept["Plain: the matrix"] == ["10 · 10 = 100"]
+    assert kept["Tiled: one tile at a time"] == ["2 · 2 = 4"]
+    assert kept["Tiled: the rows of that tile"] == ["2 · (32 + 2) = 68"]
+
+
+def test_it_opens_where_a_sum_shrinks() -> None:
+    app = opened()
+    header, tiles, _ = walked(app)
+    factors = [tile["factor"][tile["factor"] > 0] for tile in tiles]
+    smallest = min(float(f.min()) for f in factors if f.size)
+    assert smallest < 0.5
+    assert float(factors[header["step"]].min()) == smallest
+    assert header["query"] is None, "the row is the browser's to pick"
+    assert f"In step {header['step'] + 1} a larger score turns up" in said(app)
+    assert f"shrinks to {three_digits(smallest)} of itself" in said(app)
+    assert app.query_params == {}
+
+
+def test_no_mask_is_computed_and_said(storyteller: LanguageModel) -> None:
+    app = opened(**PLACE, causal="0")
+    header, _, final = walked(app)
+    assert header["skipped"] == []
+    q, k, v, _ = traced(storyteller).attention_inputs("blocks.2.attn")
+    pattern = (q[0, 5] @ k[0, 2].T / 32**0.5).softmax(-1)
+    np.testing.assert_allclose(final, (pattern @ v[0, 2]).numpy(), rtol=1e-4, atol=1e-5)
+    assert "computed without its mask" in remarks(app)
+    (kind,) = [kind for kind, text in captions(app) if "plain attention:" in text]
+    assert kind == "computed"
+
+
+def test_turning_changes_what_is_shown_and_the_address() -> None:
+    app = opened()
+    assert walked(app)[0]["places"][0] == [0, 2, 0, 2]
+    app.select_slider(key="choose_block_q").set_value(5)
+    app.button_group(key="choose_order").set_value("columns")
+    app.button_group(key="choose_dtype").set_value("bfloat16")
+    app.button_group(key="choose_chip").set_value("H100")
+    well(app.run())
+    assert app.query_params == {"block_q": "5", "order": "columns", "dtype": "bfloat16", "chip": "H100"}
+    places = walked(app)[0]["places"]
+    assert places[:2] == [[0, 5, 0, 2], [5, 10, 0, 2]]
+    app.button_group(key="choose_causal").set_value(False)
+    well(app.run())
+    assert app.query_params["causal"] == "0"
+    app.button_group(key="choose_causal").set_value(True)
+    well(app.run())
+    assert "causal" not in app.query_params, "what the model does is no choice"
+
+
+def test_a_step_in_the_browser_reaches_the_address() -> None:
+    app = opened()
+    n = len(walked(app)[0]["places"])
+    well(pick(app, "walk", query=None, key=n))
+    assert (selection(app).tile, selection(app).query) == (n, None)
+    assert walked(app)[0]["step"] == n
+    well(pick(app, "walk", query=4, key=1, number=2))
+    header = walked(app)[0]
+    assert (header["step"], header["query"]) == (1, 4)
+    assert sent(app, "strip")[0]["query"] is not None
+    before = selection(app)
+    for number_, (query, key) in enumerate([(99, 0), (0, n + 1), (None, None), ("x", 1)], start=3):
+        well(pick(app, "walk", query=query, key=key, number=number_))
+        assert selection(app) == before, "the browser's word is not proof"
+    app.button(key="go_to_step").click()
+    well(app.run())
+    assert selection(app).query is None
+
+
+def test_other_numbers_begin_at_a_step_of_their_own() -> None:
+    app = opened(tile=14)
+    assert walked(app)[0]["step"] == 14
+    app.select_slider(key="choose_block_k").set_value(5)
+    well(app.run())
+    assert "tile" not in app.query_params
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"block_q": "0"},
+        {"block_k": "9999"},
+        {"block_k": "x"},
+        {"order": "<b>"},
+        {"tile": "99"},
+        {"tile": "-1"},
+        {"dtype": "int8"},
+        {"causal": "2"},
+        {"longest": "100"},
+        {"chip": "$x$"},
+    ],
+)
+def test_a_link_that_asks_for_what_there_is_not_is_brought_into_it(parameters: dict[str, str]) -> None:
+    assert remarks(opened(**parameters))
+
+
+def test_tiles_too_small_for_a_long_text_are_made_larger_and_said() -> None:
+    app = opened(text=LONG[:1400], block_q=1, block_k=1)
+    header, _, final = walked(app)
+    n = len(header["labels"])
+    assert n > 200
+    assert len(header["places"]) + len(header["skipped"]) <= MAX_TILES
+    block_q = header["places"][0][1]
+    assert f"so you see tiles of {block_q} × " in remarks(app)
+    assert sum(array_.size for array_ in sent(app, "walk")[1]) <= 2 * n * n + MAX_NUMBERS + final.size
+    assert selection(app).block_q == 1, "the reader's wish is kept for a shorter text"
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 24, 25, 100, 255, 256])
+@pytest.mark.parametrize("asked", [None, 1, 7, 256])
+def test_every_length_and_block_fits(n: int, asked: int | None) -> None:
+    class Fake:
+        class run:  # noqa: N801
+            tokens = range(n)
+
+        class sel:  # noqa: N801
+            block_q, block_k = asked, None
+
+        class lm:  # noqa: N801
+            class config:  # noqa: N801
+                d_head = 128
+
+    view = View(Fake())  # type: ignore[arg-type]
+    assert view.fits(*view.blocks)
+    assert all(1 <= block <= n for block in view.blocks)
+    assert view.enlarged == (asked is not None and view.blocks[0] > min(asked, n))
+    for used in view.blocks:
+        assert {used, n} <= set(view.sizes(used)) <= set(range(1, n + 1))
+
+
+def test_the_traffic_is_the_formulas() -> None:
+    app = opened(longest=4096, dtype="bfloat16", chip="H100")
+    (chart,) = [c.proto for c in app.main.get("plotly_chart") if c.proto.id.endswith("-traffic")]
+    plain, tiled = (array(trace["y"]).astype(float) for trace in json.loads(chart.spec)["data"])
+    blocks = [2**i for i in range(10)]
+    expected = [traffic(4096, 32, b, b, 2, causal=True) for b in blocks]
+    np.testing.assert_allclose(tiled, [one.tiled / 1e6 for one in expected])
+    np.testing.assert_allclose(plain, (4 * 4096 * 32 + 4 * 4096**2) * 2 / 1e6)
+    rows = tables(app)[-1]
+    for name, cells in rows.items():
+        block = int(re.findall(r"\d+", name)[0])
+        one = traffic(4096, 32, block, block, 2, causal=True)
+        assert cells[0] == megabytes(one.tiled)
+        assert cells[3] == ("yes" if one.on_chip <= CHIPS["H100"] * 1024 else "no")
+    best = [name for name in rows if name.startswith("▸")]
+    assert best == ["▸\u00a0128 × 128"]
+    (box,) = [body for body in fragments(app) if "atlas-arithmetic'" in body]
+    text = html.unescape(re.sub("<[^>]*>", "", box.split("</style>")[1]))
+    sums = re.findall(r"\((2 · 4,096 · 32 \+ 2 · [\d,]+ · 32)\) · 2 B \+ 4 B · 4,096 = ([\d.,]+) MB", text)
+    (formula, result) = sums[0]
+    value = eval(formula.replace(",", "").replace("·", "*")) * 2 + 4 * 4096
+    assert result == megabytes(value) == megabytes(traffic(4096, 32, 128, 128, 2, causal=True).tiled)
+
+
+# ----------------------------------------------------------------------------------------------------------- race
+
+
+def measured(app: AppTest) -> AppTest:
+    """Run until all is measured; in the browser that part of the page runs itself."""
+    deadline = time.monotonic() + 100
+    while "race_stop" in [button.key for button in well(app).main.button]:
+        assert time.monotonic() < deadline
+        app.run()
+    return app
+
+
+def test_the_race_is_measured_point_by_point_and_shown() -> None:
+    app = opened(longest=512)
+    assert not [c for c in app.main.get("plotly_chart") if "race" in c.proto.id]
+    measured(app.button(key="race_start").click().run())
+    race = app.session_state["atlas_race"]
+    assert [(p.length, p.name) for p in race.points] == [
+        (n, name) for n in (128, 256, 512) for name in ("explicit", "fused")
+    ]
+    for what, factor in (("seconds", 1e3), ("peak", 1e-6)):
+        (chart,) = [c.proto for c in app.main.get("plotly_chart") if c.proto.id.endswith(f"-race_{what}")]
+        curves = [array(trace["y"]).astype(float) for trace in json.loads(chart.spec)["data"]]
+        for name, curve in zip(("explicit", "fused"), curves, strict=True):
+            points = [getattr(p, what) * factor for p in race.points if p.name == name]
+            np.testing.assert_allclose(curve, points)
+    rows = tables(app)[2]
+    by_place = {(p.length, p.name): p for p in race.points}
+    for length, cells in rows.items():
+        n = int(length.replace(",", ""))
+        one, other = by_place[n, "explicit"], by_place[n, "fused"]
+        assert cells[1::2] == [three_digits(one.peak / 1e6), three_digits(other.peak / 1e6)]
+        assert cells[0::2] == [three_digits(1e3 * one.seconds), three_digits(1e3 * other.seconds)]
+    assert "From 256 to 512 tokens the explicit way needs 4.00 times the memory" in said(app)
+    kinds = [kind for kind, text in captions(app) if "profiler" in text or "fastest" in text or "kernels:" in text]
+    assert kinds == ["measured"] * 3
+
+
+def test_the_race_can_be_stopped_and_other_choices_put_it_away() -> None:
+    app = opened(longest=4096)
+    app.button(key="race_start").click().run()
+    well(app.button(key="race_stop").click().run())
+    race = app.session_state["atlas_race"]
+    done = len(race.points)
+    assert not race.running
+    assert 0 < done < len(race.wanted)
+    app.run()
+    assert len(race.points) == done, "nothing is measured behind the reader's back"
+    assert any(f"Stopped after {done} of" in caption.value for caption in app.caption)
+    app.button_group(key="choose_dtype").set_value("float16")
+    well(app.run())
+    assert not [c for c in app.main.get("plotly_chart") if "race" in c.proto.id]
+
+
+def test_the_race_ends_by_itself_when_it_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flash_race, "measure", lambda shape, length, name: Point(length, name, 20.0, 1, 10, "flash"))
+    app = measured(opened(longest=512).button(key="race_start").click().run())
+    assert 1 <= len(app.session_state["atlas_race"].points) < 6
+    assert any("seconds of measuring" in caption.value for caption in app.caption)
+
+
+def test_no_more_is_measured_than_the_machine_is_asked_for() -> None:
+    app = opened(longest=16_384)
+    assert any("up to 4,096 tokens" in caption.value.replace("\\", "") for caption in app.caption)
+    shape = Shape(1, 32, "float32", True, "cpu")
+    app.button(key="race_start").click().run()
+    race = app.session_state["atlas_race"]
+    app.button(key="race_stop").click().run()
+    assert race.shape == shape
+    assert max(n for n, _ in race.wanted) == 4096
+
+
+# ------------------------------------------------------------------------------------------------- source, words
+
+
+def test_the_kernel_is_shown_as_it_stands_in_its_file() -> None:
+    source = kernel_source()
+    assert source.startswith("@triton.jit\ndef attention_kernel(")
+    shown = [element.value for element in opened().code]
+    assert source in shown
+    plain = next(text for text in shown if text != source)
+    assert plain.startswith("def take_in(")
+    assert "weights = (scores - base[..., None]).exp()" in plain
+    assert torch.__version__
+
+
+def test_every_figure_says_where_it_is_from() -> None:
+    app = opened()
+    kinds = captions(app)
+    assert [text.split()[0] for _, text in kinds] == [kind for kind, _ in kinds]
+    assert len(kinds) >= len(app.get("plotly_chart")) + 3
+
+
+def test_chinese_says_all_that_english_says() -> None:
+    english, chinese = sections("flash", "en"), sections("flash", "zh")
+    assert list(chinese) == list(english)
+    for section, text in english.items():
+        assert set(PLACEHOLDER.findall(chinese[section])) == set(PLACEHOLDER.findall(text)), section
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("text", [text for _, text in TEXTS], ids=[name for name, _ in TEXTS])
+def test_every_text(storyteller: LanguageModel, text: str, lang: str) -> None:
+    app = opened(text=text, lang=lang, **PLACE)
+    header, _, final = walked(app)
+    ids = [i for piece in sent(app, "strip")[0]["pieces"] for i in piece["ids"]]
+    z = storyteller.trace(ids)["blocks.2.attn.hook_z"][:, 5].numpy()
+    np.testing.assert_allclose(final, z, rtol=1e-3, atol=2e-5)
+    assert header["labels"] == storyteller.tokenizer.labels(ids)
+    assert all(number(cells[0]) <= 1e-4 for cells in tables(app)[0].values())
+    assert power_of_ten(0) == "0"
