@@ -165,8 +165,12 @@ class Trace:
 
     @property
     def logits(self) -> Tensor:
-        """`(positions, vocabulary)`."""
-        return self._kept["hook_logits"]
+        """`(positions, vocabulary)`.
+
+        Raises:
+            KeyError: for a model without a head: its output is `hook_output`.
+        """
+        return self["hook_logits"]
 
     @property
     def nbytes(self) -> int:
@@ -236,7 +240,7 @@ class _Clock:
             now = self._now()
             self.seconds[f"{block}.{hook.removeprefix('hook_').removesuffix('_out')}"] = now - self.last
             self.last = now
-        elif hook == "hook_logits":
+        elif hook in ("hook_logits", "hook_output"):
             now = self._now()
             self.seconds["unembed"] = now - self.last
             self.seconds["total"] = now - self.begun
