@@ -3,7 +3,18 @@
 import re
 from pathlib import Path
 
+from model.zoo.families import FAMILIES
+from model.zoo.gguf_file import KINDS
+
 README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def test_it_names_every_family_and_type_that_is_read():
+    text = README.read_text(encoding="utf-8").lower().replace("-", "").replace(" ", "")
+    for family in FAMILIES:
+        for kind in set(family.model_types) - {"transformer-atlas", "xlm-roberta", "qwen3"}:
+            assert kind.replace("_", "").replace("-", "") in text, kind
+    assert ", ".join(KINDS) in " ".join(README.read_text(encoding="utf-8").split())
 
 
 def test_the_python_example_runs(capsys):
