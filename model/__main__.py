@@ -1,4 +1,4 @@
-"""The command line: python -m model list | fetch | trace | generate | train."""
+"""The command line: python -m model list | fetch | trace | generate | train | index."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ def main(argv: list[str] | None = None) -> int:
         from model.training.recipes import main as train
 
         return train(argv[1:])
+    if argv[:1] == ["index"]:
+        from model.training.neuron_index import main as index
+
+        return index(argv[1:])
     args = _parser().parse_args(argv)
     try:
         return int(args.run(args))
@@ -33,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m model", description="Transformer Atlas, the model room.")
-    commands = parser.add_subparsers(required=True, metavar="list | fetch | trace | generate | train")
+    commands = parser.add_subparsers(required=True, metavar="list | fetch | trace | generate | train | index")
 
     listing = commands.add_parser("list", help="what can be loaded")
     listing.add_argument("--json", action="store_true", help="machine-readable")
@@ -64,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     writing.set_defaults(run=_generate)
 
     commands.add_parser("train", help="train a model (see: python -m model train --help)")
+    commands.add_parser("index", help="find the texts that light each neuron up (see: python -m model index --help)")
     return parser
 
 
