@@ -16,7 +16,8 @@ from pages.kit.prose import escape
 from pages.kit.sitemap import PAGES
 
 # The page that tells more about a part of the pass.
-MORE = {"attention": "attention", "logits": "next_token", "probabilities": "next_token"}
+MORE = {"attention": "attention", "feed_forward": "feed_forward"}
+MORE |= {"logits": "next_token", "probabilities": "next_token"}
 MORE |= dict.fromkeys(("attention_norm", "feed_forward_norm", "final_norm"), "residual")
 NORMS = {"attention": "attention_norm", "feed_forward": "feed_forward_norm"}
 N_GUESSES = 8

@@ -7,10 +7,11 @@ from model.analysis.attention_steps import MASK_KINDS
 from model.analysis.depth import DEPTHS, PLACEMENTS
 from model.analysis.flash_tiles import ORDERS
 from model.analysis.flash_traffic import BYTES, CHIPS
+from model.analysis.neuron_effects import RANKINGS
 from model.analysis.norm_steps import HALVES, NORMS
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG, available
-from pages.kit import limits, loading, mixture, notices
+from pages.kit import limits, loading, mixture, notices, switches
 from pages.kit.prose import COMMON, Prose
 
 DEFAULT_MODEL = next(iter(CATALOG))
@@ -35,6 +36,8 @@ class Selection:
     `block_q` × `block_k` are the tiles of flash attention, `order` the order that they come in, `tile` the step that is
     shown; `causal` is whether it masks, None as the model does, `dtype` what it computes in. `longest` is the length up
     to which attention is measured, `chip` the one whose memory is reckoned with.
+    `neuron` is one of the layer's feed-forward, `ranked_by` what neurons are sorted by, `off` names those that are
+    turned off (see `switches`); None: the one that is shown.
     """
 
     model: str = DEFAULT_MODEL
@@ -73,6 +76,9 @@ class Selection:
     dtype: str = "float32"
     longest: int = 2_048
     chip: str = "A100"
+    neuron: int | None = None
+    ranked_by: str = RANKINGS[0]
+    off: str | None = None
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -113,6 +119,7 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "dtype": tuple(BYTES),
     "longest": LENGTHS,
     "chip": tuple(CHIPS),
+    "ranked_by": RANKINGS,
 }
 
 
@@ -153,10 +160,17 @@ def repaired(selection: Selection) -> Selection:
         if getattr(selection, name) not in (*options, getattr(Selection, name)):
             notices.add("unreadable", name=name)
             selection = replace(selection, **{name: getattr(Selection, name)})
-    if selection.number is not None and not 0 <= selection.number < lm.config.d_model:
-        fitting = min(max(selection.number, 0), lm.config.d_model - 1)
-        notices.add("clamped_number", name="number", asked=selection.number, used=fitting)
-        selection = replace(selection, number=fitting)
+    for name, count in {"number": lm.config.d_model, "neuron": lm.config.d_ff}.items():
+        value = getattr(selection, name)
+        if value is not None and not 0 <= value < count:
+            fitting = min(max(value, 0), count - 1)
+            notices.add("clamped_number", name=name, asked=value, used=fitting)
+            selection = replace(selection, **{name: fitting})
+    if selection.off is not None:
+        off = switches.repaired(selection.off, lm.config.n_layers, lm.config.d_ff)
+        if off != selection.off:
+            notices.add("unreadable", name="off")
+            selection = replace(selection, off=off)
     mix = mixture.repaired(selection.mix, lm.config.n_layers, lm.config.n_heads)
     if mix != selection.mix:
         notices.add("unknown_heads", n_layers=lm.config.n_layers, n_heads=lm.config.n_heads)

@@ -14,7 +14,7 @@ class Section:
 SITEMAP = (
     Section("section_input", ("overview", "tokenization")),
     Section("section_attention", ("attention", "heads")),
-    Section("section_block", ("residual",)),
+    Section("section_block", ("feed_forward", "residual")),
     Section("section_output", ("next_token", "generation")),
     Section("section_efficiency", ("flash",)),
 )

@@ -176,7 +176,7 @@ def test_the_machine_is_told(storyteller: LanguageModel) -> None:
 def test_parts_link_to_pages_that_exist_and_keep_the_text() -> None:
     page = opened(text=TEXT)
     links = {name: link for name, _, link in cards(page) if link}
-    of_blocks = {"Norm": "residual", "Attention": "attention"}
+    of_blocks = {"Norm": "residual", "Attention": "attention", "Feed-forward": "feed_forward"}
     assert links == of_blocks | {"Logits": "next_token", "Probabilities": "next_token"}
     assert all((REPOSITORY / "pages" / f"{link}.py").is_file() for link in links.values())
     addresses = [a.get("href") or "" for tag, a in read(json.loads(message(page, "pass").json)).tags if tag == "a"]

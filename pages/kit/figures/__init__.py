@@ -14,6 +14,9 @@ business.
     draw_bar         the cumulative bar with the random draw on it
     token_costs      surprise per token along the text
     cost_changes     the same in two runs, side by side
+    activation_curves  the curves of a feed-forward network, with a run's neurons on one
+    changed_bars     horizontal bars in two runs
+    shaded_texts     texts with a number per token (HTML)
     scaling          why √d: variance, entropy, gradient
     merge_rows       byte-pair merges, one a row (HTML)
     token_table      tokens with id and bytes (HTML)
@@ -28,9 +31,11 @@ business.
 `pages.kit.show` puts figures on a page, `pages.kit.links` HTML with links between pages.
 """
 
+from pages.kit.figures.activation_curves import Curve, activation_curves, curve_legend
 from pages.kit.figures.arithmetic import Step, Term, arithmetic
 from pages.kit.figures.bars import bars
 from pages.kit.figures.byte_strip import ByteGroup, Cell, byte_strip
+from pages.kit.figures.changed_bars import changed_bars
 from pages.kit.figures.cost_changes import cost_changes, cost_legend
 from pages.kit.figures.draw_bar import draw_bar
 from pages.kit.figures.facts import fact_list
@@ -42,6 +47,7 @@ from pages.kit.figures.number_table import number_table
 from pages.kit.figures.one_hot_bar import one_hot_bar
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
 from pages.kit.figures.scaling import variance_of_dots, with_and_without
+from pages.kit.figures.shaded_texts import ShadedText, shaded_texts
 from pages.kit.figures.shares import Share, share_table
 from pages.kit.figures.stacked_bars import stacked_bars
 from pages.kit.figures.tiles import Tiles, tile_patterns
@@ -54,11 +60,13 @@ __all__ = [
     "Branch",
     "ByteGroup",
     "Cell",
+    "Curve",
     "LedgerRow",
     "Mark",
     "MergeRow",
     "Part",
     "Series",
+    "ShadedText",
     "Share",
     "Step",
     "Stream",
@@ -66,11 +74,14 @@ __all__ = [
     "Term",
     "Tiles",
     "TokenRow",
+    "activation_curves",
     "arithmetic",
     "bars",
     "byte_strip",
+    "changed_bars",
     "cost_changes",
     "cost_legend",
+    "curve_legend",
     "draw_bar",
     "fact_list",
     "heads_overview",
@@ -80,6 +91,7 @@ __all__ = [
     "number_table",
     "one_hot_bar",
     "pass_diagram",
+    "shaded_texts",
     "share_table",
     "stacked_bars",
     "symmetric_limit",

@@ -43,7 +43,7 @@ def cost_changes(
     flat = deepest <= 2  # a Chinese character or two letters fit under a bar upright
     bottom = 28 if flat else round(deepest * 8 * 0.78) + 22
     fig = style.figure(palette, 190 + bottom, left=42, right=14, top=28, bottom=bottom)
-    colour = _colours(palette)
+    colour = pair_colours(palette)
     fills = [colour["marked"] if is_special else colour["after"] for is_special in special]
     notes = [f"<br>{style.label(marked_name, 60)}" if is_special else "" for is_special in special]
     for values, name, width, of_bars in zip(
@@ -75,7 +75,7 @@ def cost_changes(
 
 def cost_legend(names: Mapping[str, str], palette: Palette) -> str:
     """What the bars of `cost_changes` are, as HTML. `names`: for "before", "after" and, if there are any, "marked"."""
-    colour = _colours(palette)
+    colour = pair_colours(palette)
     square = "display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:6px"
     items = "".join(
         f'<span style="white-space:nowrap"><i style="{square};background:{colour[kind]}"></i>'
@@ -86,7 +86,8 @@ def cost_legend(names: Mapping[str, str], palette: Palette) -> str:
     return f'<div style="{look}">{items}</div>'
 
 
-def _colours(palette: Palette) -> dict[str, str]:
+def pair_colours(palette: Palette) -> dict[str, str]:
+    """Of the run before, the run after, and what is marked in it."""
     return {
         "before": style.mix(palette.paper, palette.muted, 0.38),
         "after": palette.accent,
