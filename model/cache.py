@@ -15,7 +15,8 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 
-_GROUP = 32  # features that share one scale and offset in a quantised cache
+_GROUP = 32  # features at most that share one scale and offset in a quantised cache
+_SMALLEST = 8  # below this, scales and offsets would take more room than they save
 
 
 class CacheFullError(ValueError):
@@ -52,17 +53,23 @@ class _Quantised:
 def quantise(x: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
     """`(..., D)` to codes `(..., D)` (two to a byte for 4 bits), steps and lows `(..., groups)`.
 
-    Asymmetric rounding per group of 32 features (the last group may be smaller only if D < 32).
+    Asymmetric rounding per group of features: 32, or if D does not divide so the largest number below by which it does
+    (24 for 48, 20 for 80).
 
     Raises:
-        ValueError: if `bits` is not 4 or 8, or D does not divide into groups.
+        ValueError: if `bits` is not 4 or 8, or D has no group of at least 8 features or, for 4 bits, is odd.
     """
     if bits not in (4, 8):
         raise ValueError(f"A cache of {bits} bits is not known; choose 8 or 4.")
     d = x.shape[-1]
-    group = min(_GROUP, d)
-    if d % group or (bits == 4 and d % 2):
-        raise ValueError(f"Heads of {d} features do not divide into groups of {group}.")
+    group = next(size for size in range(min(_GROUP, d), 0, -1) if d % size == 0)
+    if group < min(_SMALLEST, d):
+        raise ValueError(
+            f"Heads of {d} features do not divide into groups of {_SMALLEST} to {_GROUP}, so their cache cannot be "
+            "quantised: leave bits out."
+        )
+    if bits == 4 and d % 2:
+        raise ValueError(f"4 bits take two features to a byte, and heads of {d} features are odd: choose 8 bits.")
     grouped = x.float().unflatten(-1, (-1, group))
     low, high = grouped.amin(-1), grouped.amax(-1)
     step = (high - low) / (2**bits - 1)

@@ -28,8 +28,9 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 class LanguageModel:
     """A Transformer with its tokenizer. Many threads may share one: nothing a caller does is stored in it."""
 
-    def __init__(self, name: str, transformer: Transformer, tokenizer: Tokenizer) -> None:
+    def __init__(self, name: str, transformer: Transformer, tokenizer: Tokenizer, source: str = "") -> None:
         self.name = name
+        self.source = source or name  # where its weights are from: two folders may have one name
         self.transformer = transformer
         self.tokenizer = tokenizer
 
@@ -106,7 +107,7 @@ class LanguageModel:
         read = [] if source is None else self.ids(source)
         if not 0 <= padding < len(ids):
             raise ValueError(f"Padding can hide 0 to {len(ids) - 1} of these {len(ids)} tokens, not {padding}.")
-        return Trace(self.transformer, self.tokenizer, ids, name=self.name, source=read, rule=rule, padding=padding)
+        return Trace(self.transformer, self.tokenizer, ids, name=self.source, source=read, rule=rule, padding=padding)
 
     def generate(
         self,
@@ -235,7 +236,7 @@ def load(name: str | Path = "storyteller", device: str = "auto", dtype: str = "f
     except (RuntimeError, AssertionError, NotImplementedError):  # by build and backend
         raise ValueError(f"The device {device!r} is not there on this machine; choose auto or cpu.") from None
     id_, path = _find(name)
-    return LanguageModel(id_, *open_checkpoint(path, target, DTYPES[dtype]))
+    return LanguageModel(id_, *open_checkpoint(path, target, DTYPES[dtype]), str(path.resolve()))
 
 
 def _find(name: str | Path) -> tuple[str, Path]:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from model.losses import entropy
 from model.settings import SamplingSettings
 
 Control = Literal["temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed"]
@@ -152,12 +153,12 @@ class Ledger:
     @property
     def raw_entropy(self) -> float:
         """Entropy of the model's own distribution (no penalty, temperature 1), in bits."""
-        return _bits(self.logits.double().softmax(0))
+        return float(entropy(self.logits.double().softmax(0)))
 
     @property
     def final_entropy(self) -> float:
         """Entropy of the final distribution, in bits."""
-        return _bits(self.final)
+        return float(entropy(self.final))
 
     def cut_by(self, token: int) -> Literal["temperature", "top_k", "top_p", "min_p"] | None:
         """The step that took a token out, or None for a candidate ("temperature": that is 0)."""
@@ -280,10 +281,6 @@ def _in_order(scores: Tensor, mask: Tensor) -> Tensor:
     ids = mask.nonzero()[:, 0]  # ascending, so that a stable sort leaves equals by lower id
     places: Tensor = scores[ids].sort(descending=True, stable=True).indices
     return ids[places]
-
-
-def _bits(probabilities: Tensor) -> float:
-    return float(torch.special.entr(probabilities).sum()) / math.log(2)
 
 
 def _check_finite(values: Tensor, what: str) -> None:

@@ -1,4 +1,4 @@
-"""What a text's own tokens cost the model: cross-entropy and perplexity."""
+"""What a text's own tokens cost the model, and how open a distribution is: cross-entropy, perplexity, entropy."""
 
 from __future__ import annotations
 
@@ -43,3 +43,9 @@ def perplexity(losses: Tensor) -> float:
         raise ValueError("Perplexity needs at least two tokens: the first one has no loss.")
     mean = float(losses.double().mean())
     return math.exp(mean) if mean < 709 else math.inf
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """Entropy of distributions over the last axis, bits: `(..., V)` to `(...)`, in their own dtype. 0 · log 0 is 0."""
+    bits: Tensor = torch.special.entr(probabilities).sum(-1) / math.log(2)
+    return bits

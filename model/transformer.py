@@ -106,8 +106,8 @@ class Transformer(nn.Module):
 
         Raises:
             CacheFullError: if `ids` do not fit into the cache (nothing was written).
-            ValueError: for a position that a learned table does not have, a missing source, or a cache made for
-                another number of rows.
+            ValueError: for a position that a learned table does not have, a missing source, a cache made for another
+                number of rows, or a prefix that a cache with a window would forget.
         """
         if cache is not None and cache.batch != ids.shape[0]:
             raise ValueError(f"The cache was made for {cache.batch} rows and the ids have {ids.shape[0]}.")
@@ -208,6 +208,11 @@ class Transformer(nn.Module):
             bias = alibi_bias(positions, keys, alibi_slopes(self.config.n_heads, positions.device))
         narrower = rule.window is not None  # than what the cache hands out
         if cache is not None and cache.window is not None:
+            if rule.prefix:
+                raise ValueError(
+                    f"A cache with a window of {cache.window} forgets the first tokens, so a prefix of {rule.prefix} "
+                    "cannot stay open to all: use a cache without a window, or no prefix."
+                )
             narrower = rule.window is not None and rule.window < cache.window
             rule = rule if narrower else replace(rule, window=cache.window)
         if plan.plain if plan else mask is None:

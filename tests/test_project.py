@@ -70,7 +70,7 @@ def test_text_colours_are_readable(mode: str) -> None:
 ORDER = [
     "config", "names", "hooks", "norms", "positions", "masks", "feedforward", "head", "cache", "flash_triton",
     "kernels", "attention", "block", "transformer", "decode", "graphemes", "byte_level", "merges", "tokenizer",
-    "settings", "ledger", "losses", "sampling", "generation", "beam", "trace", "zoo", "language", "analysis",
+    "settings", "losses", "ledger", "sampling", "generation", "beam", "trace", "zoo", "language", "analysis",
     "training", "__main__",
 ]
 # fmt: on

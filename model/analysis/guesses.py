@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from model.losses import entropy
 from model.trace import Trace
 
 
@@ -51,13 +52,13 @@ def guesses(run: Trace, position: int, count: int = 10) -> Guesses:
         raise IndexError(f"Position {position}: this run has {n} tokens.")
     probabilities = run.logits[position].float().softmax(-1).cpu()
     values, ids = probabilities.topk(min(count, probabilities.numel()))
-    entropy = float(torch.special.entr(probabilities).sum()) / math.log(2)
+    bits = float(entropy(probabilities))
     follower = None
     if position + 1 < n:
         actual = run.tokens[position + 1]
         rank = int((probabilities > probabilities[actual]).sum())
         follower = Follower(actual, float(probabilities[actual]), rank)
-    return Guesses(position, tuple(ids.tolist()), tuple(values.tolist()), entropy, follower)
+    return Guesses(position, tuple(ids.tolist()), tuple(values.tolist()), bits, follower)
 
 
 def follower_probabilities(run: Trace) -> Tensor:

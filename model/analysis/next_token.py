@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.losses import perplexity, token_losses
+from model.losses import entropy, perplexity, token_losses
 from model.sampling import Draw, Ledger, SamplingSettings, draw, ledger, random_numbers
 from model.trace import Trace
 from model.transformer import Transformer
@@ -223,6 +223,6 @@ def surest_and_most_open(run: Trace) -> tuple[Openness, Openness] | None:
     """The positions after which the distribution has the least and the greatest entropy; None for a single token."""
     if len(run.tokens) < 2:
         return None
-    bits = torch.special.entr(run.logits.float().softmax(-1)).sum(-1).cpu() / math.log(2)
+    bits = entropy(run.logits.float().softmax(-1)).cpu()
     ends = int(bits.argmin()), int(bits.argmax())
     return Openness(ends[0], float(bits[ends[0]])), Openness(ends[1], float(bits[ends[1]]))

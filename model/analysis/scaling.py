@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from model.analysis.attention_steps import HeadSteps
+from model.losses import entropy
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,6 @@ class Scaling:
     entropy_scaled: float
     gradient: float
     gradient_scaled: float
-
-
-def softmax_entropy(scores: Tensor) -> Tensor:
-    """Entropy, bits, of softmax over the last axis: `(..., S)` to `(...)`. Minus infinity counts as masked."""
-    p = scores.softmax(-1)
-    return -(p * p.clamp_min(torch.finfo(p.dtype).tiny).log2()).sum(-1)
 
 
 def softmax_gradient(scores: Tensor) -> Tensor:
@@ -67,7 +62,7 @@ def scaling_by_size(
             Scaling(
                 d,
                 *(float(s.var()) for s in (scores, scaled)),
-                *(float(softmax_entropy(s).mean()) for s in (scores, scaled)),
+                *(float(entropy(s.softmax(-1)).mean()) for s in (scores, scaled)),
                 *(float(softmax_gradient(s).mean()) for s in (scores, scaled)),
             )
         )
@@ -102,9 +97,9 @@ def head_scaling(steps: HeadSteps, query: int) -> HeadScaling:
     seen = steps.scaled[steps.visible].double()
     return HeadScaling(
         variance=float(seen.var(correction=0)) if len(seen) else 0.0,
-        entropy=float(softmax_entropy(rows).mean()) if len(rows) else 0.0,
+        entropy=float(entropy(rows.softmax(-1)).mean()) if len(rows) else 0.0,
         gradient=float(softmax_gradient(rows).mean()) if len(rows) else 0.0,
-        row_entropy=float(softmax_entropy(row)) if bool(alive[query]) else 0.0,
+        row_entropy=float(entropy(row.softmax(-1))) if bool(alive[query]) else 0.0,
         row_gradient=float(softmax_gradient(row)) if bool(alive[query]) else 0.0,
         row_top=float(steps.pattern[query].max()),
     )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.analysis.attention_steps import MASK_KINDS, cell_arithmetic, head_steps, kernel_difference, mask_choice
-from model.analysis.scaling import scaling_by_size, softmax_entropy, softmax_gradient
+from model.analysis.scaling import scaling_by_size, softmax_gradient
 from model.config import TransformerConfig
 from model.trace import Trace
 from model.transformer import Transformer
@@ -110,4 +110,3 @@ def test_softmax_gradient_is_the_norm_of_autograds_jacobian():
     jacobian = torch.autograd.functional.jacobian(lambda s: s.softmax(-1), scores)
     assert float(softmax_gradient(scores)) == pytest.approx(float(jacobian.norm()), rel=1e-5)
     assert float(softmax_gradient(torch.tensor([0.0, 200.0]))) == 0
-    assert float(softmax_entropy(torch.zeros(8))) == pytest.approx(3.0)

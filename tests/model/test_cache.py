@@ -248,3 +248,13 @@ def test_selected_rows_go_on_as_if_they_had_been_alone(positions, bits):
     close(found, in_pieces(transformer, new, [1, 2], whole))
     if bits is None:
         close(found, transformer(torch.cat([ids[rows], new], 1), torch.cat([mask[rows], torch.ones(4, 3)], 1))[:, 6:])
+
+
+def test_a_prefix_that_a_window_would_forget_is_refused():
+    transformer, ids = tiny(), some_ids(1, 9)
+    cache = KVCache(transformer.config, room=9, window=3)
+    with pytest.raises(ValueError, match="forgets the first tokens, so a prefix of 2 cannot stay open"):
+        transformer(ids, cache=cache, rule=MaskRule(prefix=2))
+    assert cache.length == 0
+    whole = KVCache(transformer.config, room=9)
+    close(transformer(ids, cache=whole, rule=MaskRule(prefix=2)), transformer(ids, rule=MaskRule(prefix=2)))

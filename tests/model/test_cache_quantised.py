@@ -17,7 +17,7 @@ def vectors(seed, *shape, scale=1.0):
 
 @given(
     st.sampled_from([8, 4]),
-    st.sampled_from([2, 8, 32, 64, 96]),
+    st.sampled_from([2, 8, 32, 48, 64, 80, 96]),
     st.integers(0, 999),
     st.sampled_from([1e-6, 1.0, 1e4]),
     st.sampled_from([0.0, -3.0, 1e3]),
@@ -27,10 +27,11 @@ def test_error_is_at_most_half_a_step_of_the_own_group(bits, size, seed, scale, 
     codes, step, low = quantise(x, bits)
     assert codes.dtype == torch.uint8
     assert codes.shape == (3, 5, size * bits // 8)
-    groups = x.unflatten(-1, (-1, min(GROUP, size)))
+    group = {48: 24, 80: 20}.get(size, min(GROUP, size))
+    groups = x.unflatten(-1, (-1, group))
     spread = groups.amax(-1) - groups.amin(-1)
     torch.testing.assert_close(step, spread / (2**bits - 1))
-    error = (dequantise(codes, step, low, bits) - x).abs().unflatten(-1, (-1, min(GROUP, size))).amax(-1)
+    error = (dequantise(codes, step, low, bits) - x).abs().unflatten(-1, (-1, group)).amax(-1)
     rounding = x.abs().amax() * 4 * torch.finfo(torch.float32).eps  # of the arithmetic around it
     assert (error <= step / 2 + rounding).all()
 
@@ -63,7 +64,7 @@ def test_outliers_spoil_only_their_own_group(bits):
     assert error_spoiled[:, :GROUP].max() <= 1000.0 / (2**bits - 1)
 
 
-@pytest.mark.parametrize(("bits", "size"), [(8, 48), (4, 40), (4, 33), (4, 3), (2, 32), (16, 32)])
+@pytest.mark.parametrize(("bits", "size"), [(8, 37), (4, 74), (4, 33), (4, 3), (2, 32), (16, 32)])
 def test_what_cannot_be_quantised_is_refused(bits, size):
     with pytest.raises(ValueError, match=r"bits|divide"):
         quantise(torch.zeros(1, size), bits)
@@ -113,3 +114,21 @@ def test_eight_bits_cost_less_than_four():
         parts = [transformer(piece, cache=cache) for piece in ids.split(5, 1)]
         errors[bits] = (torch.cat(parts, 1) - exact).abs().mean().item()
     assert 0 < errors[8] < errors[4] / 8 < exact.abs().mean().item() / 8
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("d_head", [48, 80])
+def test_heads_of_any_usual_size_can_be_quantised(d_head, bits):
+    config = tiny_config(d_model=2 * d_head, n_heads=2, n_kv_heads=2, d_head=d_head)
+    cache = KVCache(config, room=6, bits=bits)
+    x = vectors(3, 1, 2, 5, d_head)
+    cache.plan(5)
+    keys, _ = cache.append(0, x, x)
+    assert float((keys - x).abs().max()) <= float(x.max() - x.min()) / (2**bits - 1) / 2
+
+
+@pytest.mark.parametrize(("d_head", "bits", "says"), [(37, 8, "groups of 8 to 32"), (9, 4, "choose 8 bits")])
+def test_a_head_that_cannot_be_quantised_is_refused_at_once(d_head, bits, says):
+    config = tiny_config(d_model=2 * d_head, n_heads=2, n_kv_heads=2, d_head=d_head, positions="none")
+    with pytest.raises(ValueError, match=says):
+        KVCache(config, room=6, bits=bits)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from model.losses import perplexity, token_losses
+from model.losses import entropy, perplexity, token_losses
 
 
 def test_losses_are_minus_log_probabilities_of_the_next_token() -> None:
@@ -29,6 +29,12 @@ def test_one_token_has_no_loss() -> None:
 def test_perplexity_counts_equally_likely_choices() -> None:
     assert perplexity(token_losses(torch.zeros(8, 50), [1] * 8)) == pytest.approx(50)
     assert perplexity(torch.tensor([1e4])) == math.inf
+
+
+def test_entropy_is_in_bits_along_the_last_axis() -> None:
+    rows = torch.tensor([[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.25] * 4, [0.5, 0.25, 0.125, 0.125]])
+    assert entropy(rows).tolist() == pytest.approx([0, 1, 2, 1.75])
+    assert float(entropy(torch.full((1024,), 1 / 1024, dtype=torch.float64))) == pytest.approx(10)
 
 
 @pytest.mark.parametrize(("shape", "ids"), [((3, 5), [1, 2]), ((3,), [1, 2, 3]), ((2, 5), [1, 5]), ((2, 5), [-1, 0])])

@@ -1,5 +1,6 @@
 """One recorded run: its parts add up, what is derived equals what was used, and its id says what it is of."""
 
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,10 +10,12 @@ import torch
 
 from model.hooks import edit, listening
 from model.kernels import explicit
+from model.language import load
 from model.masks import MaskRule
 from model.names import hook_table
 from model.sampling import SamplingSettings
 from model.trace import Trace
+from model.zoo.catalog import CATALOG
 from tests.cases import TEXTS
 from tests.model.tiny import close, some_ids, tiny
 
@@ -300,3 +303,15 @@ def test_readers_at_once_get_their_own_traces(storyteller):
         together = list(pool.map(work, range(8)))
     for mine, theirs in zip(alone, together, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+def test_runs_of_two_folders_with_one_name_are_not_taken_for_each_other(tmp_path, storyteller):
+    models = []
+    for parent in ("one", "other"):
+        folder = tmp_path / parent / "checkpoint"
+        shutil.copytree(CATALOG["storyteller"].folder, folder)
+        models.append(load(folder, device="cpu"))
+    assert {lm.name for lm in models} == {"checkpoint"}
+    runs = [lm.trace([5, 6]) for lm in (*models, storyteller)]
+    assert len({run.id for run in runs}) == 3
+    assert models[0].trace([5, 6]).id == runs[0].id

@@ -182,11 +182,22 @@ def test_training_can_be_stopped_and_continued(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_training_stops_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenizer_training, "MAX_SECONDS", 0.0)
-    lesson = Lesson(tokenizer_training.BpeTraining("ab " * 500 + "cd " * 400 + "abcd" * 30, 2048))
-    lesson.tick()
-    assert (lesson.running, lesson.stopped) == (False, "time") or lesson.training.done
-    assert len(lesson.training.merges) <= tokenizer_training.TICK_MERGES
+    clock = iter(range(1_000))  # a look at the clock takes a second
+    monkeypatch.setattr(tokenizer_training.time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(tokenizer_training, "MAX_SECONDS", 6.0)
+    monkeypatch.setattr(tokenizer_training, "TICK_SECONDS", 1.5)
+    text = " ".join(f"{a}{b}" for a in "abcdefghijklmnopqrst" for b in "uvwxyz" for _ in range(3))
+    lesson = Lesson(tokenizer_training.BpeTraining(text, 2048))
+    ticks = 0
+    while lesson.running:
+        ticks += 1
+        lesson.tick()
+    assert ticks == 3, "two merges and three seconds a tick, and the third is past the limit"
+    assert not lesson.training.done
+    assert lesson.stopped == "time"
+    assert len(lesson.training.merges) == 6
+    lesson.go_on()
+    assert lesson.running, "the reader may give it the time again"
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
