@@ -8,11 +8,13 @@ was tapped; of a text and a page at once Streamlit loses the page, and in the br
 a link that is clicked right after the box was left is followed a moment later.
 
 Other requests meet too: a page that writes asks for its next run by itself, and when that comes in right behind the
-click, Streamlit runs the old page again. So a click after which everything has come to rest on the old page is made
-once more.
+click, Streamlit runs the old page again, be it that the new one has begun. So a click after which everything has come
+to rest on another page than the one it was for is made once more.
 """
 
 import streamlit as st
+
+from pages.kit.sitemap import START
 
 _JS = """
 export default function ({ data, setTriggerValue }) {
@@ -38,23 +40,10 @@ export default function ({ data, setTriggerValue }) {
   const leave = (event) => {
     if (event.target.matches?.("textarea")) left = performance.now();
   };
-  let watch = 0;
-  const insist = (link, times) => {
-    clearInterval(watch);
-    let still = 0; // looks in a row that found the server at rest on this page; a new page ends this script
-    watch = setInterval(() => {
-      still = app.dataset.testScriptState === "notRunning" ? still + 1 : 0;
-      if (still * LOOK < REST) return;
-      clearInterval(watch);
-      if (!link.isConnected) return;
-      link.click();
-      if (times > 1) insist(link, times - 1);
-    }, LOOK);
-  };
   const hold = (event) => {
     const link = event.target.closest?.("a[data-testid=stPageLink-NavLink]");
     if (!link) return;
-    if (event.isTrusted && new URL(link.href).pathname !== location.pathname) insist(link, 3);
+    if (event.isTrusted) insist(app, new URL(link.href).pathname, data.start);
     if (performance.now() - left > MOMENT) return;
     left = -Infinity;
     event.preventDefault();
@@ -65,11 +54,29 @@ export default function ({ data, setTriggerValue }) {
   document.addEventListener("click", hold, true);
   return () => {
     observer.disconnect();
-    clearInterval(watch);
     document.removeEventListener("focusout", leave, true);
     document.removeEventListener("click", hold, true);
   };
 }
+
+/** See to it that the page at `path` is shown in the end. This outlives the script, which starts anew with a page. */
+function insist(app, path, start) {
+  const wanted = path.split("/").pop() || start;
+  clearInterval(window.atlasInsists);
+  let still = 0; // looks in a row that found the server at rest
+  let times = 3;
+  window.atlasInsists = setInterval(() => {
+    still = app.dataset.testScriptState === "notRunning" ? still + 1 : 0;
+    if (still * LOOK < REST) return;
+    still = 0;
+    const links = document.querySelectorAll("a[data-testid=stPageLink-NavLink]");
+    const link = Array.from(links).find((one) => new URL(one.href).pathname === path);
+    if (app.dataset.atlasPage === wanted || times === 0 || !link) return clearInterval(window.atlasInsists);
+    times -= 1;
+    link.click();
+  }, LOOK);
+}
+addEventListener("popstate", () => clearInterval(window.atlasInsists)); // the reader went back or forward instead
 
 const MOMENT = 120; // milliseconds, as the others
 const LOOK = 100;
@@ -81,6 +88,6 @@ _component = st.components.v2.component("atlas_browser", html="<span></span>", j
 
 def attend(page: str) -> None:
     """Run again as soon as the browser's theme is not the one of this run; show `page` when it was just chosen."""
-    data = {"theme": st.context.theme.type or "light", "page": page}
+    data = {"theme": st.context.theme.type or "light", "page": page, "start": START}
     with st.container(key="browser_part"):
         _component(data=data, key="browser", on_switched_change=lambda: None)
