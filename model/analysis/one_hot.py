@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from model.trace import Trace
 from model.transformer import Transformer
 
 
@@ -42,3 +44,12 @@ def look_up(transformer: Transformer, token: int) -> LookUp:
     row = weight[token]
     difference = float((one_hot @ weight - row).abs().max())
     return LookUp(token, row.float().cpu(), difference, size, width, size * width, weight.element_size())
+
+
+def difference_from_run(run: Trace, position: int) -> float:
+    """The largest difference of a token's row (as the model scales it) from what the run began with at its position."""
+    weight = run.module("embed").get_parameter("weight").detach()
+    row = weight[run.tokens[position]]
+    if run.config.scale_embeddings:
+        row = row * math.sqrt(run.config.d_model)
+    return float((row - run["hook_embed"][position]).abs().max())
