@@ -11,6 +11,9 @@ business.
     lines            curves with names at their ends
     one_hot_bar      a one-hot vector to scale (HTML)
     value_strip      vectors as rows of cells
+    look_up          one-hot vector × table = row
+    triangle         three words and their distances
+    point_map        words as points, flat or spatial
     draw_bar         the cumulative bar with the random draw on it
     token_costs      surprise per token along the text
     cost_changes     the same in two runs, side by side
@@ -42,10 +45,12 @@ from pages.kit.figures.facts import fact_list
 from pages.kit.figures.heads_overview import heads_overview
 from pages.kit.figures.ledger_table import LedgerRow, ledger_table
 from pages.kit.figures.lines import Mark, Series, lines
+from pages.kit.figures.look_up import TableRow, look_up
 from pages.kit.figures.merge_rows import MergeRow, merge_rows
 from pages.kit.figures.number_table import number_table
 from pages.kit.figures.one_hot_bar import one_hot_bar
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
+from pages.kit.figures.point_map import MapPoint, point_map
 from pages.kit.figures.scaling import variance_of_dots, with_and_without
 from pages.kit.figures.shaded_texts import ShadedText, shaded_texts
 from pages.kit.figures.shares import Share, share_table
@@ -53,6 +58,7 @@ from pages.kit.figures.stacked_bars import stacked_bars
 from pages.kit.figures.tiles import Tiles, tile_patterns
 from pages.kit.figures.token_costs import token_costs
 from pages.kit.figures.token_table import TokenRow, token_table
+from pages.kit.figures.triangle import triangle
 from pages.kit.figures.value_strip import Strip, symmetric_limit, value_strip
 
 __all__ = [
@@ -62,6 +68,7 @@ __all__ = [
     "Cell",
     "Curve",
     "LedgerRow",
+    "MapPoint",
     "Mark",
     "MergeRow",
     "Part",
@@ -71,6 +78,7 @@ __all__ = [
     "Step",
     "Stream",
     "Strip",
+    "TableRow",
     "Term",
     "Tiles",
     "TokenRow",
@@ -87,10 +95,12 @@ __all__ = [
     "heads_overview",
     "ledger_table",
     "lines",
+    "look_up",
     "merge_rows",
     "number_table",
     "one_hot_bar",
     "pass_diagram",
+    "point_map",
     "shaded_texts",
     "share_table",
     "stacked_bars",
@@ -98,6 +108,7 @@ __all__ = [
     "tile_patterns",
     "token_costs",
     "token_table",
+    "triangle",
     "value_strip",
     "variance_of_dots",
     "with_and_without",
