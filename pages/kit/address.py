@@ -89,7 +89,7 @@ def _ids(text: str) -> tuple[int, ...] | None:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys((*_PLACES, "top_k", "seed", "length", "samples", "number", "depth", "neuron"), _whole),
+    **dict.fromkeys((*_PLACES, "top_k", "seed", "length", "samples", "number", "depth", "dims", "neuron"), _whole),
     **dict.fromkeys(("block_q", "block_k", "tile", "longest"), _whole),
     **dict.fromkeys(("temperature", "top_p", "min_p", "penalty", "threshold"), _number),
     **dict.fromkeys(("without_first", "scaling", "causal"), _flag),

@@ -9,6 +9,7 @@ from model.analysis.flash_tiles import ORDERS
 from model.analysis.flash_traffic import BYTES, CHIPS
 from model.analysis.neuron_effects import RANKINGS
 from model.analysis.norm_steps import HALVES, NORMS
+from model.analysis.projection import DIMENSIONS, PROJECTIONS
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG, available
 from pages.kit import limits, loading, mixture, notices, switches
@@ -38,6 +39,9 @@ class Selection:
     to which attention is measured, `chip` the one whose memory is reckoned with.
     `neuron` is one of the layer's feed-forward, `ranked_by` what neurons are sorted by, `off` names those that are
     turned off (see `switches`); None: the one that is shown.
+    `words` are three to compare and `mapped` any to put on the map, separated by commas; `near` is the one whose
+    neighbours are looked for (None: the query). `projection` and `dims` make the map. `word` is looked up in
+    `sentences`, a line each.
     """
 
     model: str = DEFAULT_MODEL
@@ -79,6 +83,13 @@ class Selection:
     neuron: int | None = None
     ranked_by: str = RANKINGS[0]
     off: str | None = None
+    words: str | None = None
+    near: str | None = None
+    mapped: str | None = None
+    projection: str = PROJECTIONS[0]
+    dims: int = DIMENSIONS[0]
+    word: str | None = None
+    sentences: str | None = None
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -120,6 +131,16 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "longest": LENGTHS,
     "chip": tuple(CHIPS),
     "ranked_by": RANKINGS,
+    "projection": PROJECTIONS,
+    "dims": DIMENSIONS,
+}
+# Characters that a text may have.
+TEXT_LENGTHS = {
+    "words": 3 * limits.MAX_WORD + 4,
+    "near": limits.MAX_WORD,
+    "mapped": 10 * limits.MAX_WORD,
+    "word": limits.MAX_WORD,
+    "sentences": 3 * limits.MAX_SENTENCE + 2,
 }
 
 
@@ -171,6 +192,11 @@ def repaired(selection: Selection) -> Selection:
         if off != selection.off:
             notices.add("unreadable", name="off")
             selection = replace(selection, off=off)
+    for name, length in TEXT_LENGTHS.items():
+        text = getattr(selection, name)
+        if text is not None and len(text) > length:
+            notices.add("cut_text", name=name, limit=length)
+            selection = replace(selection, **{name: text[:length]})
     mix = mixture.repaired(selection.mix, lm.config.n_layers, lm.config.n_heads)
     if mix != selection.mix:
         notices.add("unknown_heads", n_layers=lm.config.n_layers, n_heads=lm.config.n_heads)

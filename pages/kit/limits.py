@@ -7,6 +7,8 @@ from model.language import LanguageModel
 
 MAX_CHARACTERS = 4_000
 MAX_TOKENS = 256
+MAX_WORD = 40  # characters of a word that is looked up
+MAX_SENTENCE = 200  # characters of a sentence that is compared with another
 MAX_LINK_CHARACTERS = 1_500  # a longer text is not written into the address: browsers and mail programs cut links
 
 
