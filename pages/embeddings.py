@@ -44,7 +44,7 @@ def draw_row(page: Page, position: int) -> None:
     token, label = page.run.tokens[position], page.run.labels[position]
     of = look_up(page.lm.transformer, token)
     with st.container(key="section_row", gap="xsmall"):
-        st.subheader(say("row_title", token=label), anchor=False)
+        st.header(say("row_title", token=label), anchor=False)
         size = f"{of.one_hot:,}"
         st.markdown(say("row_text", token=label, id=f"{token:,}", vocab_size=size, d_model=of.embedding))
         bar = say.plain("row_one_hot_alt", size=of.one_hot, id=token)
@@ -79,13 +79,13 @@ def draw_pairs(page: Page) -> None:
     listed = page.sel.words if page.sel.words is not None else say.plain("first_words")
     texts = (embedding_words.split(listed) + [""] * 3)[:3]
     with st.container(key="section_pairs", gap="xsmall"):
-        st.subheader(say("pairs_title"), anchor=False)
+        st.header(say("pairs_title"), anchor=False)
         st.markdown(say("pairs_text"))
         with st.container(key="controls_words", horizontal=True, vertical_alignment="bottom"):
             for place, text in enumerate(texts):
                 st.text_input(
                     say.label(f"word_{place + 1}"),
-                    key=selection.widget(f"word_{place + 1}", text, partial(_with_word, texts, place)),
+                    key=selection.widget(f"compared_{'abc'[place]}", text, partial(_with_word, texts, place)),
                     max_chars=limits.MAX_WORD,
                     width=180,
                 )
@@ -186,7 +186,7 @@ def draw_neighbours(page: Page, position: int) -> None:
                     st.button(say.label("near_example", word=text), key=f"near_{place}", on_click=go)
         with left:
             (word,) = embedding_words.look_up(page, [asked]) if asked else [table.token(page.run.tokens[position])]
-            title.subheader(say("near_title", word=word.text if word else asked), anchor=False)
+            title.header(say("near_title", word=word.text if word else asked), anchor=False)
             if word is None:
                 return
             _draw_nearest(page, table, word)

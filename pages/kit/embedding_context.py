@@ -38,7 +38,7 @@ def draw(page: Page) -> None:
     lines = (sel.sentences if sel.sentences is not None else say.plain("first_sentences")).split("\n")
     texts = [text[: limits.MAX_SENTENCE] for text in (lines + [""] * SENTENCES)[:SENTENCES]]
     with st.container(key="section_context", gap="xsmall"):
-        st.subheader(say("context_title", word=word or "…"), anchor=False)
+        st.header(say("context_title", word=word or "…"), anchor=False)
         st.markdown(say("context_before" if page.lm.config.causal else "context_both"))
         _draw_inputs(page, word, texts)
         found = _find(page, word, texts)

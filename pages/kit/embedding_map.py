@@ -33,7 +33,7 @@ def draw(page: Page, position: int) -> None:
     say, sel = page.say, page.sel
     listed = sel.mapped if sel.mapped is not None else say.plain("first_mapped")
     with st.container(key="section_map", gap="xsmall"):
-        st.subheader(say("map_title"), anchor=False)
+        st.header(say("map_title"), anchor=False)
         st.markdown(say("map_text", d_model=page.lm.config.d_model))
         with st.container(key="controls_map", horizontal=True, vertical_alignment="bottom"):
             for name, options, value in (("projection", PROJECTIONS, sel.projection), ("dims", DIMENSIONS, sel.dims)):

@@ -73,8 +73,8 @@ def test_a_spatial_map_is_drawn_and_turns(app: Server, visit: Visits) -> None:
 
 def test_two_words_typed_one_after_the_other_both_stay(app: Server, visit: Visits) -> None:
     page = visit(f"{app.url}/embeddings")
-    for number, word in ((1, "king"), (2, "queen")):
-        box = page.locator(f'[class*="st-key-choose_word_{number}"] input')
+    for place, word in (("a", "king"), ("b", "queen")):
+        box = page.locator(f'[class*="st-key-choose_compared_{place}"] input')
         box.fill(word)
         box.press("Tab")
     expect(page.locator(".st-key-pairs_table")).to_contain_text("king – queen")

@@ -248,7 +248,7 @@ def test_turning_changes_what_is_shown_and_the_address() -> None:
     well(page.run())
     assert (page.query_params["projection"], page.query_params["dims"]) == ("tsne", "3")
     assert [alt for alt in alts(page) if alt.startswith("Map of") and "3 dimensions by t-SNE" in alt]
-    well(page.text_input(key="choose_word_2").set_value("queen").run())
+    well(page.text_input(key="choose_compared_b").set_value("queen").run())
     assert page.query_params["words"] == "cat, queen, money"
     assert "cat – queen" in table(page)
     well(page.text_input(key="choose_near").set_value("king").run())
