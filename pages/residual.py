@@ -109,8 +109,8 @@ def draw_sums(page: Page, measured: Stream, position: int, layer: int) -> None:
         st.header(say("sums_title_post" if post else "sums_title"), anchor=False)
         st.markdown(say("sums_post" if post else "sums"))
         with st.container(key="sums_table"):
-            table = figures.number_table(titles, rows, page.palette, description=say.plain("sums_alt"))
-            st.html(f'<div style="overflow-x:auto">{table}</div>')
+            alt = say.plain("sums_alt")
+            st.html(figures.number_table(titles, rows, page.palette, description=alt, scrolls=True))
         worst = numbers.power_of_ten(max(measured.relative_differences))
         show.caption(Kind.MEASURED, say.plain("measured"), say.plain("sums_caption", worst=worst))
 

@@ -186,7 +186,7 @@ def draw_numbers(page: Page, position: int) -> None:
         ]
         columns = ["", *(say.plain(f"numbers_{name}", n=n) for name in ("one", "bytes", "all", "megabytes"))]
         with st.container(key="numbers_table", width=760):
-            st.html(figures.number_table(columns, rows, palette, description=say.plain("numbers_alt")))
+            st.html(figures.number_table(columns, rows, palette, description=say.plain("numbers_alt"), scrolls=True))
         ratio = numbers.three_digits(of.one_hot / of.embedding)
         text = say.plain("numbers_caption", ratio=ratio, matrix=numbers.short_count(of.matrix))
         show.caption(Kind.COMPUTED, say.plain("computed"), text)

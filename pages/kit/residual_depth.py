@@ -110,8 +110,8 @@ def _draw_depths(page: Page, found: dict[tuple[Placement, int], Depth]) -> None:
     title = say.plain("depths_title", placement=say.plain(sel.placement), norm=say.plain(sel.norm))
     st.markdown(f"**{say('depths_title', placement=say.plain(sel.placement), norm=say.plain(sel.norm))}**")
     with st.container(gap="xsmall"):
-        table = figures.number_table([say.plain(c) for c in columns], rows, page.palette, description=title)
-        st.html(f'<div style="overflow-x:auto">{table}</div>')
+        titles = [say.plain(column) for column in columns]
+        st.html(figures.number_table(titles, rows, page.palette, description=title, scrolls=True))
         show.caption(Kind.MEASURED, say.plain("measured"), say.plain("depths_caption"))
 
 

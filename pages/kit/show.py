@@ -12,6 +12,7 @@ import streamlit as st
 
 from pages.kit import palette as palettes
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
 
@@ -92,15 +93,15 @@ def caption_html(
     masked: the word for hatched cells, shown with a hatched swatch; "" where nothing is masked.
     """
     colours = palette or palettes.current()
-    pill = f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{_text(word)}</span>'
-    parts = [f"<span>{pill}{_text(text)}</span>"]
+    pill = f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{html_text(word)}</span>'
+    parts = [f"<span>{pill}{html_text(text)}</span>"]
     for scale in scales:
         gradient = f"linear-gradient(90deg,{','.join(scale.colours)})"
         parts.append(
-            f'<span style="{_TOGETHER}">{_text(scale.name)}'
-            f'<span style="font-family:{html.escape(style.MONO)}">{_text(scale.low)}</span>'
+            f'<span style="{_TOGETHER}">{html_text(scale.name)}'
+            f'<span style="font-family:{html.escape(style.MONO)}">{html_text(scale.low)}</span>'
             f'<i style="{_SWATCH.format(line=colours.line)};width:72px;background:{gradient}"></i>'
-            f'<span style="font-family:{html.escape(style.MONO)}">{_text(scale.high)}</span></span>'
+            f'<span style="font-family:{html.escape(style.MONO)}">{html_text(scale.high)}</span></span>'
         )
     if masked:
         hatch = (
@@ -109,7 +110,7 @@ def caption_html(
         )
         parts.append(
             f'<span style="{_TOGETHER}"><i style="{_SWATCH.format(line=colours.line)};width:18px;background:{hatch}">'
-            f"</i>{_text(masked)}</span>"
+            f"</i>{html_text(masked)}</span>"
         )
     return f'<div class="atlas-caption" style="{_LINE.format(muted=colours.muted)}">{"".join(parts)}</div>'
 
@@ -158,7 +159,3 @@ _PILL = (
 )
 _TOGETHER = "display:inline-flex;align-items:center;gap:6px;white-space:nowrap"
 _SWATCH = "display:inline-block;height:11px;border:1px solid {line};border-radius:2px"
-
-
-def _text(text: str) -> str:
-    return html.escape(style.visible(text), quote=True)

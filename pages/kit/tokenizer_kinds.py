@@ -80,7 +80,7 @@ def _counts(page: Page, coders: dict[str, Tokenizer], read: dict[str, Reading]) 
     left, right = st.columns([1.5, 1], gap="large")
     with left:
         with st.container(key="kinds_table"):
-            st.html(figures.number_table(columns, rows, palette, description=say.plain("kinds_alt")))
+            st.html(figures.number_table(columns, rows, palette, description=say.plain("kinds_alt"), scrolls=True))
         show.caption(Kind.MEASURED, say.plain("measured"), say.plain("kinds_caption"))
     with right:
         colours = {"english": palette.query, "chinese": palette.key}

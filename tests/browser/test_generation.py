@@ -136,3 +136,18 @@ def test_a_slider_moves_the_ledger(app: Server, visit: Visits) -> None:
     assert before != "1.000"
     expect(page.locator('[data-control="top_p"]')).to_contain_text("at temperature 0")
     expect(page.locator(".st-key-draw .bartext")).to_have_count(1)
+
+
+def test_on_a_phone_the_ledger_keeps_token_and_final_probability_in_sight(app: Server, visit: Visits) -> None:
+    page = visit(f"{app.url}/next_token?top_p=0.9&penalty=1.2", width=390, height=844, touch=True)
+    frame = page.locator(".atlas-table:has(.atlas-ledger)")
+    expect(frame).to_be_visible()
+    settled(page)
+    assert frame.evaluate("(e) => e.scrollWidth > e.clientWidth")
+    row = page.locator(".atlas-ledger tbody tr").nth(1)
+    for scrolled in (0, 60, 10_000):
+        frame.evaluate("(e, left) => { e.scrollLeft = left; }", scrolled)
+        token, final = (row.locator(part).bounding_box() for part in (".token", ".final"))
+        assert token["x"] >= 0
+        assert final["x"] >= token["x"] + token["width"]
+        assert final["x"] + final["width"] <= 390

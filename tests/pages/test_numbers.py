@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pages.kit import mixture, numbers
-from pages.kit.figures import Share, fact_list, share_table
+from pages.kit.figures import Share, fact_list, number_table, share_table
 from pages.kit.palette import DARK, LIGHT
 from tests.pages.reading import AWKWARD, read
 
@@ -90,6 +90,15 @@ def test_shares_add_up_and_bars_are_as_long_as_the_counts() -> None:
     assert "0.0%" in texts
     widths = [float(width) for width in re.findall(r"<i style='width:([\d.]+)%'", fragment)]
     assert widths == pytest.approx([0.07, 0.02, 0, 100], abs=0.01)
+
+
+def test_a_table_that_scrolls_can_be_reached_by_the_tab_key() -> None:
+    def frame(scrolls: bool) -> dict[str, str | None]:
+        fragment = number_table(["a", "b"], [("x", ["1"])], LIGHT, description="said", scrolls=scrolls)
+        return next(attrs for tag, attrs in read(fragment).tags if tag == "div")
+
+    assert (frame(True)["tabindex"], frame(True)["role"], frame(True)["aria-label"]) == ("0", "region", "said")
+    assert "tabindex" not in frame(False), "no stop where there is nothing to scroll"
 
 
 def test_no_share_at_all() -> None:

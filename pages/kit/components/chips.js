@@ -230,10 +230,7 @@ class Chips {
     });
     strip.addEventListener("focusout", () => this.tip.hide());
     strip.addEventListener("keydown", (event) => this.press(event));
-    this.outside = (event) => {
-      if (!event.composedPath().includes(this.root)) this.tip.hide();
-    };
-    document.addEventListener("pointerdown", this.outside);
+    this.ignoreOutside = pressedOutside(this.root, () => this.tip.hide());
   }
 
   press(event) {
@@ -269,7 +266,7 @@ class Chips {
     this.picks.stop();
     this.tip.hide();
     clearTimeout(this.holding);
-    document.removeEventListener("pointerdown", this.outside);
+    this.ignoreOutside();
     this.root.remove();
   }
 }

@@ -240,6 +240,15 @@ function renderer(View) {
   };
 }
 
+/** Call `then` when something outside of `root` is pressed; returns what ends it. */
+function pressedOutside(root, then) {
+  const look = (event) => {
+    if (!event.composedPath().includes(root)) then();
+  };
+  document.addEventListener("pointerdown", look);
+  return () => document.removeEventListener("pointerdown", look);
+}
+
 /** Where a key press moves the choice in a figure of `rows` × `columns` tokens; null for keys that move nothing. */
 function moved(event, query, key, rows, columns) {
   if (event.altKey || event.metaKey || event.ctrlKey) return null;

@@ -167,10 +167,7 @@ class Continuations {
     });
     cards.addEventListener("focusout", () => this.tip.hide());
     cards.addEventListener("keydown", (event) => this.press(event));
-    this.outside = (event) => {
-      if (!event.composedPath().includes(this.root)) this.tip.hide();
-    };
-    document.addEventListener("pointerdown", this.outside);
+    this.ignoreOutside = pressedOutside(this.root, () => this.tip.hide());
   }
 
   press(event) {
@@ -192,7 +189,7 @@ class Continuations {
   close() {
     this.picks.stop();
     this.tip.hide();
-    document.removeEventListener("pointerdown", this.outside);
+    this.ignoreOutside();
     this.root.remove();
   }
 }

@@ -330,10 +330,7 @@ class Flash {
       if (/Left|Right/.test(event.key)) this.go(this.step + moves[event.key]);
       else this.choose(Math.min(Math.max(this.row() + moves[event.key], 0), rows - 1));
     });
-    this.outside = (event) => {
-      if (!event.composedPath().includes(this.root)) this.tip.hide();
-    };
-    document.addEventListener("pointerdown", this.outside);
+    this.ignoreOutside = pressedOutside(this.root, () => this.tip.hide());
   }
 
   choose(row) {
@@ -347,7 +344,7 @@ class Flash {
     clearTimeout(this.timer);
     this.picks.stop();
     this.tip.hide();
-    document.removeEventListener("pointerdown", this.outside);
+    this.ignoreOutside();
     this.root.remove();
   }
 }

@@ -259,17 +259,14 @@ class Lines {
       this.hover = null;
       this.paint();
     }, { passive: true });
-    this.outside = (event) => {
-      if (!event.composedPath().includes(this.root)) this.point(null);
-    };
-    document.addEventListener("pointerdown", this.outside);
+    this.ignoreOutside = pressedOutside(this.root, () => this.point(null));
   }
 
   close() {
     this.stopWatching();
     this.picks.stop();
     this.tip.hide();
-    document.removeEventListener("pointerdown", this.outside);
+    this.ignoreOutside();
     this.root.remove();
   }
 }

@@ -220,10 +220,7 @@ class Matrices {
       if (this.following) this.following = false;
       else this.point(null);
     }, { passive: true });
-    this.outside = (event) => {
-      if (!event.composedPath().includes(this.root)) this.point(null);
-    };
-    document.addEventListener("pointerdown", this.outside);
+    this.ignoreOutside = pressedOutside(this.root, () => this.point(null));
   }
 
   press(event) {
@@ -253,7 +250,7 @@ class Matrices {
     this.stopWatching();
     this.picks.stop();
     this.tip.hide();
-    document.removeEventListener("pointerdown", this.outside);
+    this.ignoreOutside();
     this.root.remove();
   }
 }

@@ -1,11 +1,11 @@
 """One cell's way through a calculation, step by step, as HTML: a formula and its numbers under each step's name."""
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
 Role = Literal["", "query", "key", "value", "muted", "result"]
@@ -35,11 +35,11 @@ def arithmetic(who: Sequence[Term], steps: Sequence[Step], palette: Palette, *, 
     who: what the calculation is of ("it → because"). note: a sentence below, in muted type.
     """
     items = "".join(
-        f"<li{' class=masked' if step.masked else ''}><span>{_text(step.name)}</span>"
+        f"<li{' class=masked' if step.masked else ''}><span>{html_text(step.name)}</span>"
         f"<code>{_terms(step.terms)}</code></li>"
         for step in steps
     )
-    below = f"<p class='note'>{_text(note)}</p>" if note else ""
+    below = f"<p class='note'>{html_text(note)}</p>" if note else ""
     return (
         f"<style>{_css(palette)}</style><div class='atlas-arithmetic'><p class='who'>{_terms(who)}</p>"
         f"<ol>{items}</ol>{below}</div>"
@@ -49,14 +49,10 @@ def arithmetic(who: Sequence[Term], steps: Sequence[Step], palette: Palette, *, 
 def _terms(terms: Sequence[Term]) -> str:
     def one(term: Term) -> str:
         tag = "sup" if term.raised else "b" if term.role == "result" else "span"
-        text = _text(term.text)
+        text = html_text(term.text)
         return f"<{tag} class='{term.role}'>{text}</{tag}>" if term.role or term.raised else text
 
     return "".join(map(one, terms))
-
-
-def _text(text: str) -> str:
-    return html.escape(style.visible(text), quote=True)
 
 
 def _css(palette: Palette) -> str:

@@ -1,10 +1,10 @@
 """A text on three lines that belong together: characters, their UTF-8 bytes, the tokens that take them."""
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
 
@@ -40,9 +40,10 @@ def byte_strip(groups: Sequence[ByteGroup], palette: Palette, *, words: tuple[st
         ValueError: if characters or tokens of a group do not add up to its bytes.
     """
     parts = [_group(group) for group in groups]
-    legend = "".join(f"<span>{_text(word)}</span>" for word in words)
+    legend = "".join(f"<span>{html_text(word)}</span>" for word in words)
     return (
-        f"<style>{_css(palette)}</style><div class='atlas-bytes' role='group' tabindex='0' aria-label='{_text(label)}'>"
+        f"<style>{_css(palette)}</style>"
+        f"<div class='atlas-bytes' role='group' tabindex='0' aria-label='{html_text(label)}'>"
         f"<div class='legend' aria-hidden='true'>{legend}</div>{''.join(parts)}</div>"
     )
 
@@ -62,11 +63,7 @@ def _group(group: ByteGroup) -> str:
 
 
 def _cell(cell: Cell, kind: str) -> str:
-    return f"<i class='{kind}' style='grid-column:span {cell.width}'>{_text(cell.text)}</i>"
-
-
-def _text(text: str) -> str:
-    return html.escape(style.visible(text), quote=True)
+    return f"<i class='{kind}' style='grid-column:span {cell.width}'>{html_text(cell.text)}</i>"
 
 
 def _css(palette: Palette) -> str:

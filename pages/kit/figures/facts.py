@@ -1,20 +1,16 @@
 """Names and values in two columns: what a run ran on."""
 
-import html
 from collections.abc import Mapping
 
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
 
 def fact_list(facts: Mapping[str, str], palette: Palette) -> str:
     """The facts as an HTML description list, name before value, in the order given. All text is escaped."""
-    rows = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in facts.items())
+    rows = "".join(f"<div><dt>{html_text(name)}</dt><dd>{html_text(value)}</dd></div>" for name, value in facts.items())
     return f"<style>{_css(palette)}</style><dl class='atlas-facts'>{rows}</dl>"
-
-
-def _text(text: str) -> str:
-    return html.escape(style.visible(text), quote=True)
 
 
 def _css(palette: Palette) -> str:

@@ -1,10 +1,11 @@
 """The sampling ledger: one row per candidate, every step from logit to final probability, as an HTML table."""
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
+from pages.kit.figures.table import table
 from pages.kit.palette import Palette
 
 
@@ -46,7 +47,7 @@ def ledger_table(
     """
     top = max((row.final for row in rows), default=0.0) or 1.0
     heads = "".join(
-        f'<th scope="col" class="{kind}">{_text(title)}</th>'
+        f'<th scope="col" class="{kind}">{html_text(title)}</th>'
         for kind, title in (
             ("token", token_title),
             *(("number", title) for title in columns),
@@ -59,24 +60,18 @@ def ledger_table(
         if len(row.cells) != len(columns):
             raise ValueError(f"{row.label!r} has {len(row.cells)} cells for {len(columns)} columns")
         state = " ".join(name for name, on in (("cut", not row.kept), ("drawn", row.drawn)) if on)
-        numbers = "".join(f'<td class="number">{_text(cell)}</td>' for cell in row.cells)
+        numbers = "".join(f'<td class="number">{html_text(cell)}</td>' for cell in row.cells)
         bar = f'<i style="width:{100 * row.final / top:.2f}%"></i>' if row.final > 0 else ""
         current = ' aria-current="true"' if row.drawn else ""
         body.append(
-            f'<tr class="{state}"{current}><th scope="row" class="token">{_text(style.short(row.label, 24))}</th>'
-            f'{numbers}<td class="verdict">{_text(row.verdict)}</td>'
-            f'<td class="number final">{_text(row.printed or f"{row.final:.3f}")}</td><td class="bar">{bar}</td></tr>'
+            f'<tr class="{state}"{current}><th scope="row" class="token">{html_text(style.short(row.label, 24))}</th>'
+            f'{numbers}<td class="verdict">{html_text(row.verdict)}</td>'
+            f'<td class="number final">{html_text(row.printed or f"{row.final:.3f}")}</td>'
+            f'<td class="bar">{bar}</td></tr>'
         )
-    name = f' aria-label="{_text(description)}"' if description else ""
-    return (
-        f"<style>{_css(palette)}</style>"
-        f'<div class="atlas-ledger" tabindex="0" role="region"{name}><table><thead><tr>{heads}'
-        f'<td class="bar"></td></tr></thead><tbody>{"".join(body)}</tbody></table></div>'
-    )
-
-
-def _text(text: str) -> str:
-    return html.escape(style.visible(text), quote=True)
+    rows_html, css = f"<tbody>{''.join(body)}</tbody>", _css(palette)
+    head = f'{heads}<td class="bar"></td>'
+    return table("ledger", head, rows_html, palette, css, label=description, scrolls=True)
 
 
 def _css(palette: Palette) -> str:
@@ -84,19 +79,17 @@ def _css(palette: Palette) -> str:
     edge = style.faded(palette.ink, 0.16)
     grey = style.mix(palette.paper, palette.muted, 0.92)
     return f"""
-.atlas-ledger{{container-type:inline-size;overflow-x:auto;color:{palette.ink};font-family:{style.SANS};font-size:14px;line-height:1.3}}
-.atlas-ledger:focus-visible{{outline:2px solid {palette.accent};outline-offset:2px}}
-.atlas-ledger table{{border-collapse:collapse;width:100%;min-width:640px;margin:0}}
-.atlas-ledger th,.atlas-ledger td{{border:0;border-bottom:1px solid {palette.line};padding:5px 10px;text-align:right;
-white-space:pre;font-weight:400;vertical-align:middle;background:none}}
-.atlas-ledger thead th{{color:{palette.muted};font-weight:600;font-size:13px}}
+.atlas-table:has(.atlas-ledger){{container-type:inline-size}}
+.atlas-ledger{{min-width:640px;line-height:1.3}}
+.atlas-ledger th,.atlas-ledger td{{padding:5px 10px;text-align:right;white-space:pre;background:none}}
+.atlas-ledger thead th{{font-weight:600}}
 .atlas-ledger .token{{text-align:left}}
 .atlas-ledger tbody .token,.atlas-ledger td.number{{font-family:{style.MONO};font-variant-numeric:tabular-nums}}
 .atlas-ledger tbody .token{{position:sticky;left:0;background:{palette.paper};unicode-bidi:isolate}}
 .atlas-ledger td.bar{{width:26%;min-width:110px;text-align:left}}
 .atlas-ledger i{{display:block;height:13px;min-width:2px;border-radius:3px;background:{palette.accent}}}
 @container (max-width:640px){{
-.atlas-ledger table{{min-width:0}}
+.atlas-ledger{{min-width:0}}
 .atlas-ledger .bar{{display:none}}
 .atlas-ledger thead .token{{position:sticky;left:0}}
 .atlas-ledger .final{{position:sticky;right:0}}

@@ -1,10 +1,10 @@
 """Byte-pair merges as rows of boxes: one row a step, the two parts that were joined marked."""
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
 
@@ -32,15 +32,15 @@ def merge_rows(rows: Sequence[MergeRow], palette: Palette, *, label: str) -> str
             raise ValueError(f"part {row.joined} of {len(row.parts)}")
         if row.next_pair is not None and not 0 <= row.next_pair < len(row.parts) - 1:
             raise ValueError(f"a pair at {row.next_pair} of {len(row.parts)} parts")
-        boxes = "".join(f"<i class='{_kind(row, at)}'>{_text(part)}</i>" for at, part in enumerate(row.parts))
+        boxes = "".join(f"<i class='{_kind(row, at)}'>{html_text(part)}</i>" for at, part in enumerate(row.parts))
         current = " aria-current='step'" if place == len(rows) - 1 else ""
         body.append(
-            f"<li{current}><span class='title'>{_text(row.title)}</span><span class='parts'>{boxes}</span>"
-            f"<span class='note'>{_text(row.note)}</span></li>"
+            f"<li{current}><span class='title'>{html_text(row.title)}</span><span class='parts'>{boxes}</span>"
+            f"<span class='note'>{html_text(row.note)}</span></li>"
         )
     return (
         f"<style>{_css(palette)}</style>"
-        f"<ol class='atlas-merges' tabindex='0' aria-label='{_text(label)}'>{''.join(body)}</ol>"
+        f"<ol class='atlas-merges' tabindex='0' aria-label='{html_text(label)}'>{''.join(body)}</ol>"
     )
 
 
@@ -48,10 +48,6 @@ def _kind(row: MergeRow, at: int) -> str:
     if at == row.joined:
         return "joined"
     return "next" if row.next_pair is not None and at - row.next_pair in (0, 1) else "part"
-
-
-def _text(text: str) -> str:
-    return html.escape(style.visible(text), quote=True)
 
 
 def _css(palette: Palette) -> str:

@@ -1,8 +1,7 @@
 """A one-hot vector drawn to scale: a bar as long as the vocabulary, with one mark."""
 
-import html
-
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
 
@@ -19,14 +18,10 @@ def one_hot_bar(place: int, size: int, palette: Palette, *, text: str, label: st
     share = 100 * (place + 0.5) / size
     side = "right:calc(100% - var(--at))" if share > 60 else "left:var(--at)"
     return (
-        f"<style>{_css(palette)}</style><div class='atlas-one-hot' role='img' aria-label='{_text(label)}'"
-        f" style='--at:{share:.3f}%'><b style='{side}'>{_text(text)}</b><div><i></i></div>"
+        f"<style>{_css(palette)}</style><div class='atlas-one-hot' role='img' aria-label='{html_text(label)}'"
+        f" style='--at:{share:.3f}%'><b style='{side}'>{html_text(text)}</b><div><i></i></div>"
         f"<span>0</span><span>{size - 1:,}</span></div>"
     )
-
-
-def _text(text: str) -> str:
-    return html.escape(style.visible(text), quote=True)
 
 
 def _css(palette: Palette) -> str:

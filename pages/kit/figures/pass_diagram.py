@@ -4,11 +4,11 @@ HTML and CSS instead of a chart: text stays text, every part is a link, and the 
 column where its container is too narrow for it. How narrow that is follows from the texts, so it is estimated here.
 """
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
 
@@ -71,7 +71,7 @@ def pass_diagram(streams: Sequence[Stream], palette: Palette, *, description: st
     compact = max((_width(stream, 7.2, 6.95, 14, small=False) for stream in streams), default=0)
     return (
         f"<style>{_css(palette, full, dense, compact)}</style>"
-        f'<div class="atlas-pass" role="group" aria-label="{_text(description)}">{body}</div>'
+        f'<div class="atlas-pass" role="group" aria-label="{html_text(description)}">{body}</div>'
     )
 
 
@@ -95,7 +95,7 @@ def _width(stream: Stream, name: float, number: float, padding: int, *, small: b
 
 
 def _stream(stream: Stream, stream_word: str) -> str:
-    title = f'<p class="way">{_text(stream.title)}</p>' if stream.title else ""
+    title = f'<p class="way">{html_text(stream.title)}</p>' if stream.title else ""
     items = []
     previous: Part | Block | None = None
     for item in stream.items:
@@ -112,18 +112,19 @@ def _stream(stream: Stream, stream_word: str) -> str:
 def _block(block: Block, stream_word: str) -> str:
     branches = []
     for branch in block.branches:
-        source = f'<span class="source">{_text(branch.source)}</span>' if branch.source else ""
+        source = f'<span class="source">{html_text(branch.source)}</span>' if branch.source else ""
         cards = "".join(_card(part) for part in branch.parts)
         joints = '<i class="dot"></i><i class="plus">+</i>'
         branches.append(f'<div class="branch"><div class="cards">{cards}</div>{source}{joints}</div>')
-    word = f'<span class="word">{_text(stream_word)}</span>' if stream_word else ""
-    note = f'<span class="note">{_text(block.note)}</span>' if block.note else ""
-    return f'<div class="branches">{"".join(branches)}</div><p class="foot"><b>{_text(block.title)}</b>{note}{word}</p>'
+    word = f'<span class="word">{html_text(stream_word)}</span>' if stream_word else ""
+    note = f'<span class="note">{html_text(block.note)}</span>' if block.note else ""
+    foot = f'<p class="foot"><b>{html_text(block.title)}</b>{note}{word}</p>'
+    return f'<div class="branches">{"".join(branches)}</div>{foot}'
 
 
 def _card(part: Part) -> str:
     rows = "".join(
-        f'<span class="{kind}">{_text(text)}</span>'
+        f'<span class="{kind}">{html_text(text)}</span>'
         for kind, text in (("shape", part.shape), ("time", part.time), ("size", part.size))
         if text
     )
@@ -131,15 +132,11 @@ def _card(part: Part) -> str:
     bar = f'<i class="share"><i style="width:{100 * share:.1f}%"></i></i>' if part.share > 0 else ""
     kind = "card small" if part.small else "card"
     hint = " · ".join(text for text in (part.name, part.shape, part.time, part.size) if text)
-    inner = f'<span class="name">{_text(part.name)}</span>{rows}{bar}'
+    inner = f'<span class="name">{html_text(part.name)}</span>{rows}{bar}'
     if not part.href:
-        return f'<span class="{kind}" title="{_text(hint)}">{inner}</span>'
-    page = f' data-page="{_text(part.page)}"' if part.page else ""
-    return f'<a class="{kind}" title="{_text(hint)}" href="{_text(part.href)}" target="_self"{page}>{inner}</a>'
-
-
-def _text(text: str) -> str:
-    return html.escape(style.visible(text), quote=True)
+        return f'<span class="{kind}" title="{html_text(hint)}">{inner}</span>'
+    page = f' data-page="{html_text(part.page)}"' if part.page else ""
+    return f'<a class="{kind}" title="{html_text(hint)}" href="{html_text(part.href)}" target="_self"{page}>{inner}</a>'
 
 
 def _css(palette: Palette, full: int, dense: int, compact: int) -> str:

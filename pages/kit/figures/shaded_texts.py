@@ -1,10 +1,10 @@
 """Texts whose tokens have a number each, shown as their ground on one diverging scale, as HTML."""
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
 
@@ -31,11 +31,12 @@ def shaded_texts(texts: Sequence[ShadedText], palette: Palette, *, limit: float,
     if not limit > 0:
         raise ValueError(f"a scale needs an end above 0, not {limit}")
     rows = "".join(
-        f"<li><span class='n'>{_text(one.number)}{f'<small>{_text(one.note)}</small>' if one.note else ''}</span>"
+        f"<li><span class='n'>{html_text(one.number)}"
+        f"{f'<small>{html_text(one.note)}</small>' if one.note else ''}</span>"
         f"<p>{''.join(_piece(one, index, palette, limit) for index in range(len(one.pieces)))}</p></li>"
         for one in texts
     )
-    label = f" aria-label='{_text(description)}'" if description else ""
+    label = f" aria-label='{html_text(description)}'" if description else ""
     return f"<style>{_css(palette)}</style><ul class='atlas-shaded'{label}>{rows}</ul>"
 
 
@@ -47,11 +48,7 @@ def _piece(of: ShadedText, index: int, palette: Palette, limit: float) -> str:
     look = f"background:{ground};color:{style.readable_on(ground)}" if share >= 0.04 else ""
     name = " class='peak'" if index == of.peak else ""
     word = said.lstrip(" ") or said
-    return f"{said[: len(said) - len(word)]}<span{name} style='{look}' title='{value:.3f}'>{_text(word)}</span>"
-
-
-def _text(text: str) -> str:
-    return html.escape(style.visible(text), quote=True)
+    return f"{said[: len(said) - len(word)]}<span{name} style='{look}' title='{value:.3f}'>{html_text(word)}</span>"
 
 
 def _css(palette: Palette) -> str:

@@ -5,6 +5,7 @@ string it is given. `literal` turns any text into one that Plotly draws as it st
 from outside (tokens above all) must pass through it, or through `label`, which also shortens.
 """
 
+import html
 import unicodedata
 from typing import Any
 
@@ -44,6 +45,11 @@ def visible(text: str) -> str:
 def literal(text: str) -> str:
     """`text` for any Plotly string: no tag, entity, MathJax or `%{…}` template in it is interpreted."""
     return visible(text).translate(_PLOTLY_SPECIAL)
+
+
+def html_text(text: str) -> str:
+    """`text` for HTML, between tags or in an attribute: nothing in it is markup, and all of it can be seen."""
+    return html.escape(visible(text), quote=True)
 
 
 def columns(text: str) -> int:

@@ -1,10 +1,11 @@
 """Tokens as a table: id, token, bytes, as an HTML fragment that scrolls in its frame."""
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
+from pages.kit.figures.table import table
 from pages.kit.palette import Palette
 
 
@@ -28,32 +29,21 @@ def token_table(
     Raises:
         ValueError: if a row has not one cell per column.
     """
-    head = "".join(f"<th scope='col'>{_text(title)}</th>" for title in columns)
+    head = "".join(f"<th scope='col'>{html_text(title)}</th>" for title in columns)
     body = []
     for row in rows:
         if len(row.cells) + 2 != len(columns):
             raise ValueError(f"{row.label!r} has {len(row.cells) + 2} cells for {len(columns)} columns")
-        cells = "".join(f"<td>{_text(cell)}</td>" for cell in row.cells)
-        body.append(f"<tr><td>{_text(row.number)}</td><th scope='row'>{_text(row.label)}</th>{cells}</tr>")
-    return (
-        f"<style>{_css(palette)}</style><div class='atlas-tokens' tabindex='0' role='region'"
-        f" style='max-height:{height}px' aria-label='{_text(label)}'>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
-    )
-
-
-def _text(text: str) -> str:
-    return html.escape(style.visible(text), quote=True)
+        cells = "".join(f"<td>{html_text(cell)}</td>" for cell in row.cells)
+        body.append(f"<tr><td>{html_text(row.number)}</td><th scope='row'>{html_text(row.label)}</th>{cells}</tr>")
+    rows_html = f"<tbody>{''.join(body)}</tbody>"
+    return table("tokens", head, rows_html, palette, _css(palette), label=label, height=height)
 
 
 def _css(palette: Palette) -> str:
     return f"""
-.atlas-tokens{{overflow:auto;scrollbar-width:thin;color:{palette.ink};font-family:{style.SANS};font-size:14px}}
-.atlas-tokens:focus-visible{{outline:2px solid {palette.accent};outline-offset:2px}}
-.atlas-tokens table{{border-collapse:collapse;width:100%;margin:0}}
-.atlas-tokens th,.atlas-tokens td{{border:0;border-bottom:1px solid {palette.line};padding:4px 12px 4px 0;
-text-align:left;font-weight:400;vertical-align:top}}
-.atlas-tokens thead th{{position:sticky;top:0;background:{palette.paper};color:{palette.muted};font-size:13px}}
+.atlas-tokens th,.atlas-tokens td{{padding:4px 12px 4px 0;text-align:left;vertical-align:top}}
+.atlas-tokens thead th{{position:sticky;top:0;background:{palette.paper}}}
 .atlas-tokens tbody th,.atlas-tokens td{{font-family:{style.MONO};font-size:13px;font-variant-numeric:tabular-nums;
 overflow-wrap:anywhere;unicode-bidi:isolate}}
 .atlas-tokens tbody th{{font-weight:600;white-space:pre-wrap;overflow-wrap:break-word}}
