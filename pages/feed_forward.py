@@ -17,7 +17,7 @@ from model.analysis.neuron_effects import (
     RANKINGS,
     Neuron,
     direct_effects,
-    ranking,
+    has_direct_effects,
     strongest,
 )
 from model.trace import Trace
@@ -48,16 +48,19 @@ def draw(page: Page) -> None:
     _draw_controls(page, layer)
     tokens.strip(page, query=position)
     of = _feed_forward_run(run, layer)
-    effects = direct_effects(run, page.lm, layer, position)
-    shown = Shown(page, of, effects, position, neuron, int(run.logits[position].argmax()))
+    straight, logits = has_direct_effects(page.lm.config), page.lm.config.head != "none"
+    effects = direct_effects(run, page.lm, layer, position) if straight else None
+    token = int(run.logits[position].argmax()) if logits else None
+    shown = Shown(page, of, effects, position, neuron, token)
     left, right = st.columns([1, 1.35], gap="large")
     with left, st.container(key="section_ranking", gap="xsmall"):
-        _draw_ranking(shown, sel.ranked_by)
+        _draw_ranking(shown)
     with right, st.container(key="section_curve", gap="xsmall"):
         _draw_curves(shown)
     feed_forward_neuron.draw(shown)
     neuron_texts.draw(shown)
-    neuron_switches.draw(shown)
+    if logits:
+        neuron_switches.draw(shown)
     _draw_vectors(shown)
     _draw_shares(shown)
 
@@ -66,7 +69,8 @@ def _neuron(page: Page, position: int) -> Neuron:
     """The reader's neuron; without one, the first of the order, in the reader's layer or in all."""
     sel = page.sel
     if sel.layer is None or sel.neuron is None:
-        first = _strongest(page.run, page.lm, position, sel.ranked_by, sel.layer)
+        order = sel.ranked_by if has_direct_effects(page.lm.config) else "size"
+        first = _strongest(page.run, page.lm, position, order, sel.layer)
         return first if sel.neuron is None else (first[0], sel.neuron)
     return sel.layer, sel.neuron
 
@@ -80,20 +84,20 @@ def _draw_controls(page: Page, layer: int) -> None:
             st.segmented_control(say.label("layer"), range(count), key=key, required=True)
         else:
             st.selectbox(say.label("layer"), range(count), key=key, width=96)
-        st.segmented_control(
-            say.label("ranked_by"),
-            RANKINGS,
-            key=selection.widget("ranked_by", page.sel.ranked_by),
-            format_func=lambda name: say.label(f"order_{name}"),
-            required=True,
-        )
+        if has_direct_effects(page.lm.config):
+            st.segmented_control(
+                say.label("ranked_by"),
+                RANKINGS,
+                key=selection.widget("ranked_by", page.sel.ranked_by),
+                format_func=lambda name: say.label(f"order_{name}"),
+                required=True,
+            )
 
 
-def _draw_ranking(shown: Shown, order: str) -> None:
+def _draw_ranking(shown: Shown) -> None:
     """The neurons that do most at this token, and the choice of one."""
-    page, say, palette = shown.page, shown.page.say, shown.page.palette
-    ranked = ranking(shown.of, shown.effects, shown.position, shown.token, order)
-    first = ranked.first(N_RANKED)
+    page, say, palette, order = shown.page, shown.page.say, shown.page.palette, shown.order
+    first = shown.ranked.first(N_RANKED)
     ids, of_ids = [i for i, _ in first], [value for _, value in first]
     plus = numbers.signed_digits if order == "size" else feed_forward_neuron.plus
     st.header(say("ranking_title", token=page.run.labels[shown.position]), anchor=False)
@@ -109,7 +113,7 @@ def _draw_ranking(shown: Shown, order: str) -> None:
         printed=[plus(value) for value in of_ids],
     )
     n = page.lm.config.d_ff
-    text = say.plain(f"ranking_caption_{order}", n=n, total=plus(ranked.total), token=shown.label)
+    text = say.plain(f"ranking_caption_{order}", n=n, total=plus(shown.ranked.total), token=shown.label)
     kind = Kind.COMPUTED if order == "effect" else Kind.MEASURED
     _figure(page, fig, "neuron_ranking", say.plain("ranking_alt", layer=shown.of.layer), text, kind)
     with st.container(key="controls_neuron", horizontal=True, vertical_alignment="bottom"):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from model.analysis.feed_forward import FeedForwardRun, feed_forward_run
+from model.config import TransformerConfig
 from model.language import LanguageModel
 from model.norms import Normalization
 from model.trace import Trace
@@ -64,12 +65,22 @@ class DirectEffects:
         return self.activations * (self.directions @ against_mean)
 
 
+def has_direct_effects(config: TransformerConfig) -> bool:
+    """Whether the way from the stream to the logits is linear but for norms: not so through the head of a masked model,
+    which bends once more, and not for a model without logits.
+    """
+    return config.head == "linear"
+
+
 def direct_effects(run: Trace, lm: LanguageModel, layer: int, position: int) -> DirectEffects:
     """The direct effects of one layer's neurons at a token.
 
     Raises:
         IndexError: if there is no such layer or position.
+        ValueError: for a model that has none, see `has_direct_effects`.
     """
+    if not has_direct_effects(run.config):
+        raise ValueError(f"{lm.name} has no straight way from a neuron to the logits.")
     if not 0 <= position < len(run.tokens):
         raise IndexError(f"Position {position}: this run has {len(run.tokens)} tokens.")
     if not 0 <= layer < run.config.n_layers:
@@ -120,26 +131,34 @@ class Ranking:
         return float(self.values.sum())
 
 
-def ranking(of: FeedForwardRun, effects: DirectEffects, position: int, token: int, order: str) -> Ranking:
-    """Sort the neurons of a layer, see `RANKINGS`.
+def ranking_by_effect(effects: DirectEffects, token: int) -> Ranking:
+    """Sort the neurons of a layer by how much each raises the logit of `token` directly."""
+    return Ranking(effects.on(token).double())
 
-    "effect": by how much each raises the logit of `token` directly; "size": by the length of what it adds.
 
-    Raises:
-        ValueError: for an unknown order.
-    """
-    if order not in RANKINGS:
-        raise ValueError(f"The order is {order!r}; choose one of {', '.join(RANKINGS)}.")
-    return Ranking(effects.on(token).double() if order == "effect" else of.lengths(position))
+def ranking_by_size(of: FeedForwardRun, position: int) -> Ranking:
+    """Sort the neurons of a layer by the length of what each adds at a token."""
+    return Ranking(of.lengths(position))
 
 
 def strongest(run: Trace, lm: LanguageModel, position: int, order: str, layer: int | None = None) -> Neuron:
-    """The neuron that comes first in an order at a token, in one layer or in all; the token is the likeliest next."""
-    token = int(run.logits[position].argmax())
+    """The neuron that comes first in an order (see `RANKINGS`) at a token, in one layer or in all.
+
+    The effect is the one on the likeliest next token.
+
+    Raises:
+        ValueError: for an unknown order, and as `direct_effects` does.
+    """
+    if order not in RANKINGS:
+        raise ValueError(f"The order is {order!r}; choose one of {', '.join(RANKINGS)}.")
     best, best_value = (0 if layer is None else layer, 0), -1.0
     for one in range(run.config.n_layers) if layer is None else (layer,):
-        effects = direct_effects(run, lm, one, position)
-        ((number, value),) = ranking(feed_forward_run(run, one), effects, position, token, order).first(1)
+        if order == "effect":
+            token = int(run.logits[position].argmax())
+            ranked = ranking_by_effect(direct_effects(run, lm, one, position), token)
+        else:
+            ranked = ranking_by_size(feed_forward_run(run, one), position)
+        ((number, value),) = ranked.first(1)
         if abs(value) > best_value:
             best, best_value = (one, number), abs(value)
     return best

@@ -6,7 +6,7 @@ from functools import cached_property
 import streamlit as st
 
 from model.analysis.feed_forward import FeedForwardRun
-from model.analysis.neuron_effects import DirectEffects
+from model.analysis.neuron_effects import DirectEffects, Ranking, ranking_by_effect, ranking_by_size
 from pages.kit import figures, numbers
 from pages.kit.figures import Step, Term
 from pages.kit.page import Page
@@ -16,20 +16,33 @@ from pages.kit.page import Page
 class Shown:
     """What the sections of the page look at: a layer's network, and of it one neuron at one token.
 
-    `token` is the likeliest next one there.
+    `token` is the likeliest next one there; None in a model without logits. `effects` is None where there is no
+    straight way to the logits.
     """
 
     page: Page
     of: FeedForwardRun
-    effects: DirectEffects
+    effects: DirectEffects | None
     position: int
     neuron: int
-    token: int
+    token: int | None
 
     @cached_property
     def label(self) -> str:
         """The likeliest next token as people read it."""
-        return self.page.lm.tokenizer.labels([self.token])[0]
+        return "" if self.token is None else self.page.lm.tokenizer.labels([self.token])[0]
+
+    @property
+    def order(self) -> str:
+        """What neurons are sorted by: as the reader chose, where there is a choice."""
+        return "size" if self.effects is None else self.page.sel.ranked_by
+
+    @cached_property
+    def ranked(self) -> Ranking:
+        """The layer's neurons in that order."""
+        if self.effects is None or self.token is None or self.order == "size":
+            return ranking_by_size(self.of, self.position)
+        return ranking_by_effect(self.effects, self.token)
 
     @property
     def activation(self) -> float:
@@ -64,13 +77,15 @@ def draw(shown: Shown) -> None:
         steps.append(Step(say.plain("step_activation"), [Term(product), Term(print_(activation), "result")]))
     written = f"{print_(abs(activation))} × {numbers.three_digits(row)} = "
     steps.append(Step(say.plain("step_written"), [Term(written + numbers.three_digits(abs(activation) * row))]))
-    unit = float(shown.effects.per_unit(neuron)[shown.token])
-    pushed = f"{print_(activation)} × {in_brackets(unit)} = "
-    last = Step(say.plain("step_logit", token=shown.label), [Term(pushed), Term(plus(activation * unit), "result")])
-    who = [Term(page.run.labels[position], "query"), Term(f" → {say.plain('neuron_number', number=neuron)}")]
     share = f"{100 * float(of.shares(position)[neuron]):.1f} %".replace("-", "−")
-    note = say.plain("neuron_note", share=share, scale=numbers.three_digits(shown.effects.scale))
-    st.html(figures.arithmetic(who, [*steps, last], page.palette, note=note))
+    note = say.plain("neuron_share", share=share)
+    if shown.effects is not None and shown.token is not None:
+        unit = float(shown.effects.per_unit(neuron)[shown.token])
+        pushed = [Term(f"{print_(activation)} × {in_brackets(unit)} = "), Term(plus(activation * unit), "result")]
+        steps.append(Step(say.plain("step_logit", token=shown.label), pushed))
+        note += " " + say.plain("neuron_note", scale=numbers.three_digits(shown.effects.scale))
+    who = [Term(page.run.labels[position], "query"), Term(f" → {say.plain('neuron_number', number=neuron)}")]
+    st.html(figures.arithmetic(who, steps, page.palette, note=note))
 
 
 def in_brackets(value: float) -> str:

@@ -4,7 +4,7 @@ from functools import partial
 
 import streamlit as st
 
-from model.analysis.neuron_effects import Change, Neuron, expected_change, ranking, switched_off
+from model.analysis.neuron_effects import Change, Neuron, expected_change, switched_off
 from model.trace import Trace
 from pages.kit import figures, numbers, selection, show, switches
 from pages.kit.feed_forward_neuron import Shown, plus
@@ -21,10 +21,12 @@ def draw(shown: Shown) -> None:
     off = [here] if page.sel.off is None else switches.read(page.sel.off)
     with st.container(key="section_switches", gap="xsmall"):
         st.header(say("off_title"), anchor=False)
-        st.markdown(say("off", token=page.run.labels[shown.position]))
+        here_or_next = "off" if page.lm.config.causal else "off_here"
+        st.markdown(say(here_or_next, token=page.run.labels[shown.position]))
         _draw_switches(shown, here, off)
         change = _switched_off(page.run, page.lm, tuple(off), shown.position)
-        follower = next(iter(page.run.tokens[shown.position + 1 :][:1]), None)
+        at = shown.position + int(page.lm.config.causal)  # of the text's own token in the place that is guessed
+        follower = next(iter(page.run.tokens[at : at + 1]), None)
         ids = change.tokens(N_TOKENS, [] if follower is None else [follower])
         labels = [page.lm.tokenizer.labels([i])[0] for i in ids]
         left, right = st.columns([1.1, 1], gap="large")
@@ -44,8 +46,7 @@ def _draw_switches(shown: Shown, here: Neuron, off: list[Neuron]) -> None:
     with st.container(key="controls_switches", horizontal=True, vertical_alignment="center"):
         key = selection.widget("neuron_off", here in off, turn)
         st.toggle(say.label("turn_off", layer=layer, number=shown.neuron), key=key)
-        ranked = ranking(shown.of, shown.effects, shown.position, shown.token, shown.page.sel.ranked_by)
-        most = [(layer, number) for number, _ in ranked.first(N_MORE)]
+        most = [(layer, number) for number, _ in shown.ranked.first(N_MORE)]
         st.button(
             say.label("turn_more_off", n=len(most), layer=layer),
             key="turn_more_off",
@@ -76,7 +77,7 @@ def _draw_bars(shown: Shown, change: Change, ids: list[int], labels: list[str], 
         before_name=names["before"],
         after_name=names["after"],
         printed=[f"{numbers.probability(float(before[i]))} → {numbers.probability(float(after[i]))}" for i in ids],
-        highlight=ids.index(shown.token) if shown.token in ids else None,
+        highlight=ids.index(shown.token) if shown.token is not None and shown.token in ids else None,
     )
     st.html(figures.cost_legend(names, page.palette))
     text = say.plain("off_caption", n=n_off, bits=_bits(change.bits))
@@ -87,15 +88,17 @@ def _draw_bars(shown: Shown, change: Change, ids: list[int], labels: list[str], 
 def _draw_table(shown: Shown, change: Change, ids: list[int], labels: list[str], off: list[Neuron]) -> None:
     """How far each logit moved, and how far it would have if later layers had not reacted."""
     page, say = shown.page, shown.page.say
-    raised, expected = change.raised, expected_change(page.run, page.lm, off, shown.position)
+    changes = {"measured": change.raised}
+    if shown.effects is not None:
+        changes["direct"] = expected_change(page.run, page.lm, off, shown.position)
     rows = [
-        (label, [plus(_rounded(float(raised[i]))), plus(_rounded(float(expected[i])))])
+        (label, [plus(_rounded(float(one[i]))) for one in changes.values()])
         for label, i in zip(labels, ids, strict=True)
     ]
-    columns = [say.plain(f"off_{name}") for name in ("token", "measured", "direct")]
+    columns = [say.plain(f"off_{name}") for name in ("token", *changes)]
     table = figures.number_table(columns, rows, page.palette, description=say.plain("off_table_alt"))
     st.html(f'<div style="overflow-x:auto;padding-left:3px">{table}</div>')
-    st.markdown(say("off_why"))
+    st.markdown(say("off_why" if "direct" in changes else "off_why_measured"))
 
 
 def _bits(value: float) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from model.analysis.neuron_effects import DirectEffects
 from model.analysis.neuron_index import ENDS, Context, End, NeuronIndex, along_text, load_index
 from model.language import LanguageModel
 from model.zoo.catalog import available
@@ -27,7 +28,11 @@ def draw(shown: Shown) -> None:
     with left, st.container(key="section_texts", gap="xsmall"), errors.guarded(say, "texts_failed"):
         _draw_texts(shown)
     with right, st.container(key="section_tokens", gap="xsmall"):
-        _draw_tokens(shown)
+        st.markdown(f"**{say('tokens_title')}**")
+        if shown.effects is None:
+            st.markdown(say("tokens_none"))
+        else:
+            _draw_tokens(shown, shown.effects)
 
 
 def _draw_texts(shown: Shown) -> None:
@@ -94,11 +99,10 @@ def _shaded(
     return ShadedText(numbers.signed_digits(values[position]), pieces, peak)
 
 
-def _draw_tokens(shown: Shown) -> None:
-    page, say, effects, neuron = shown.page, shown.page.say, shown.effects, shown.neuron
+def _draw_tokens(shown: Shown, effects: DirectEffects) -> None:
+    page, say, neuron = shown.page, shown.page.say, shown.neuron
     raised, lowered = effects.raised(neuron, N_TOKENS), effects.lowered(neuron, N_TOKENS)
     largest = max(abs(value) for _, value in (*raised, *lowered))
-    st.markdown(f"**{say('tokens_title')}**")
     low, _, high = page.palette.diverging
     for name, found, colour in (("raised", raised, high), ("lowered", lowered, low)):
         fig = figures.bars(

@@ -13,7 +13,9 @@ from model.analysis.neuron_effects import (
     Change,
     direct_effects,
     expected_change,
-    ranking,
+    has_direct_effects,
+    ranking_by_effect,
+    ranking_by_size,
     strongest,
     switched_off,
 )
@@ -95,7 +97,7 @@ def test_the_strongest_neuron_by_trying_all(storyteller, order):
         else:
             values = torch.stack([(of.post[9, n] * of.rows[n]).norm() for n in range(704)])
         sizes.append(values.double())
-        ranked = ranking(of, effects, 9, token, order)
+        ranked = ranking_by_effect(effects, token) if order == "effect" else ranking_by_size(of, 9)
         torch.testing.assert_close(ranked.values, sizes[-1], rtol=1e-3, atol=1e-5)
         assert [n for n, _ in ranked.first(10)] == sizes[-1].abs().argsort(descending=True)[:10].tolist()
         assert ranked.total == pytest.approx(float(sizes[-1].sum()), abs=1e-3)
@@ -104,9 +106,20 @@ def test_the_strongest_neuron_by_trying_all(storyteller, order):
 
 
 def test_an_unknown_order_is_refused(storyteller):
-    run = storyteller.trace("a")
     with pytest.raises(ValueError, match="effect, size"):
-        ranking(feed_forward_run(run, 0), direct_effects(run, storyteller, 0, 0), 0, 1, "name")
+        strongest(storyteller.trace("a"), storyteller, 0, "name")
+
+
+@pytest.mark.parametrize("head", ["mlm", "none"])
+def test_a_head_that_bends_has_no_direct_effects(storyteller, head):
+    lm = small(storyteller, kind="encoder", norm="layernorm", norm_place="post", activation="gelu_erf", head=head)
+    run = lm.trace(IDS)
+    assert not has_direct_effects(lm.config)
+    with pytest.raises(ValueError, match="no straight way"):
+        direct_effects(run, lm, 0, 0)
+    assert 0 <= strongest(run, lm, 0, "size")[0] < 3
+    if head == "mlm":
+        assert switched_off(run, lm, [(0, 1)], 2).bits > 0
 
 
 def test_switched_off_is_a_model_without_these_rows(storyteller):

@@ -1,6 +1,5 @@
 """The page on the feed-forward network: every number on it is recomputed here from what one run recorded."""
 
-import html
 import json
 import re
 
@@ -10,95 +9,28 @@ import torch
 from streamlit.testing.v1 import AppTest
 from torch.nn import functional
 
-from model.analysis.neuron_index import NeuronIndex, load_index
+from model.analysis.neuron_index import load_index
 from model.language import LanguageModel
-from model.trace import Trace
 from model.zoo.catalog import CATALOG
-from pages.kit import neuron_texts, switches
-from pages.kit.limits import MAX_TOKENS
+from pages.kit import switches
 from pages.kit.numbers import power_of_ten, probability, signed_digits, three_digits
-from pages.kit.prose import PLACEHOLDER, sections
-from tests.cases import TEXTS
-from tests.pages.reading import array, drawn, read, without_colour
-from tests.pages.visit import remarks, turn_to, visit, well
-
-TEXT = "The little cat sat on the mat because it was"
-PLACE = {"layer": "4", "neuron": "167", "token": "8"}
-TITLES = ("What is stored between the attentions?", "两次注意力之间，存着什么？")
-
-
-def opened(**parameters: str) -> AppTest:
-    return shown(visit("feed_forward", **parameters))
-
-
-def shown(page: AppTest) -> AppTest:
-    assert well(page).title[0].value in TITLES
-    return page
-
-
-def traced(lm: LanguageModel, text: str = TEXT) -> Trace:
-    return lm.trace(lm.tokenizer.encode(text)[:MAX_TOKENS])
-
-
-def fragments(page: AppTest) -> list[str]:
-    return [element.proto.body for element in page.get("html")]
-
-
-def captions(page: AppTest) -> list[tuple[str, str]]:
-    bodies = [body for body in fragments(page) if 'class="atlas-caption"' in body]
-    return [(re.findall('data-source="(.*?)"', body)[0], " ".join(read(body).texts)) for body in bodies]
-
-
-def caption(page: AppTest, part: str) -> str:
-    (text,) = [text for _, text in captions(page) if part in text]
-    return text
-
-
-def tables(page: AppTest) -> list[dict[str, list[str]]]:
-    return [
-        {
-            html.unescape(re.sub("<small>.*?</small>", "", name)): re.findall("<td>(.*?)</td>", cells)
-            for name, cells in re.findall(r"<th scope='row'>(.*?)</th>(.*?)</tr>", body)
-        }
-        for body in fragments(page)
-        if "class='atlas-numbers'" in body
-    ]
-
-
-def arithmetic(page: AppTest) -> str:
-    (box,) = [body for body in fragments(page) if "atlas-arithmetic'" in body]
-    return " ".join(html.unescape(re.sub("<[^>]*>", "", box.split("</style>")[1].replace("<sup", "^<sup"))).split())
-
-
-def shaded(page: AppTest) -> list[list[tuple[float, list[float]]]]:
-    """Of each list of shaded texts: every text's printed activation, and its pieces' values."""
-    lists = [body.split("</style>")[1] for body in fragments(page) if "<ul class='atlas-shaded'" in body]
-    return [
-        [
-            (number(re.findall("<span class='n'>(.*?)<", row)[0]), [float(v) for v in re.findall("title='(.*?)'", row)])
-            for row in body.split("<li>")[1:]
-        ]
-        for body in lists
-    ]
-
-
-def number(printed: str) -> float:
-    plain = printed.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")).replace(",", "").replace("+", "")
-    digits, _, exponent = plain.partition("·10")
-    return float(digits) * 10.0 ** int(exponent or 0)
-
-
-def figure(page: AppTest, alt: str) -> dict:
-    (chart,) = [chart.proto for chart in page.get("plotly_chart") if chart.proto.alt.startswith(alt)]
-    return json.loads(chart.spec)
-
-
-def ticks(spec: dict) -> list[str]:
-    return [drawn(without_colour(tick)) for tick in spec["layout"]["yaxis"]["ticktext"]]
-
-
-def said(page: AppTest) -> str:
-    return "\n".join(element.value for element in page.markdown).replace("\\", "")
+from tests.pages.feed_forward import (
+    PLACE,
+    TEXT,
+    arithmetic,
+    caption,
+    figure,
+    number,
+    opened,
+    said,
+    shaded,
+    shown,
+    tables,
+    ticks,
+    traced,
+)
+from tests.pages.reading import array, drawn, without_colour
+from tests.pages.visit import turn_to
 
 
 def test_every_neuron_lies_on_the_models_curve(storyteller: LanguageModel) -> None:
@@ -252,14 +184,14 @@ def expected_off(lm: LanguageModel, off: list[tuple[int, int]]) -> tuple[torch.T
 
 
 def shows_off(page: AppTest, lm: LanguageModel, off: list[tuple[int, int]]) -> None:
-    before, after = figure(page, "Probabilities of the next tokens")["data"]
+    before, after = figure(page, "Probabilities of the likeliest tokens")["data"]
     p, q = expected_off(lm, off)
     ids = sorted({*p.topk(7).indices.tolist(), *q.topk(7).indices.tolist(), lm.tokenizer.encode(TEXT)[9]})
     ids.sort(key=lambda token: -float(p[token]))
     np.testing.assert_allclose(array(before["x"]), p[ids], rtol=1e-4)
     np.testing.assert_allclose(array(after["x"]), q[ids], rtol=1e-3)
     printed = [
-        drawn(note["text"]) for note in figure(page, "Probabilities of the next tokens")["layout"]["annotations"]
+        drawn(note["text"]) for note in figure(page, "Probabilities of the likeliest tokens")["layout"]["annotations"]
     ]
     assert printed == [f"{probability(float(p[i]))} → {probability(float(q[i]))}" for i in ids]
     assert f"neurons off: {len(off)}" in caption(page, "Kullback")
@@ -314,125 +246,10 @@ def test_nothing_edited_remains(storyteller: LanguageModel) -> None:
     mine = opened(off=off, text=TEXT)
     assert "neurons off: 60" in caption(mine, "Kullback")
     other = opened(off="", text=TEXT)
-    shows = array(figure(other, "Probabilities of the next tokens")["data"][1]["x"])
-    np.testing.assert_allclose(shows, array(figure(other, "Probabilities of the next tokens")["data"][0]["x"]))
+    shows = array(figure(other, "Probabilities of the likeliest tokens")["data"][1]["x"])
+    np.testing.assert_allclose(shows, array(figure(other, "Probabilities of the likeliest tokens")["data"][0]["x"]))
     turn_to(mine, "overview")
     probabilities = traced(storyteller).logits[-1].softmax(0)
     (bars,) = [c for c in mine.get("plotly_chart") if "next" in c.proto.alt.lower() or "after" in c.proto.alt.lower()]
     values = array(json.loads(bars.proto.spec)["data"][0]["x"])
     np.testing.assert_allclose(values, probabilities.topk(len(values)).values, rtol=1e-5)
-
-
-def test_it_opens_on_the_neuron_that_pushes_most(storyteller: LanguageModel) -> None:
-    page = opened(text=TEXT)
-    assert page.button_group(key="choose_layer").value == 1
-    assert page.number_input[0].value == 32
-    spec = figure(page, "The neurons of layer 1")
-    assert ticks(spec)[0] == "neuron 32"
-    page = opened(text=TEXT, layer="5")
-    assert ticks(figure(page, "The neurons of layer 5"))[0] == f"neuron {page.number_input[0].value}"
-
-
-def test_turning_changes_what_is_shown_and_the_address() -> None:
-    page = opened(text=TEXT)
-    page.button_group(key="choose_layer").set_value(4)
-    shown(page.run())
-    assert page.query_params["layer"] == "4"
-    page.button_group(key="choose_ranked_by").set_value("size")
-    shown(page.run())
-    assert page.query_params["ranked_by"] == "size"
-    ranked = next(group for group in page.button_group if "top_neuron" in group.key)
-    second = int(ranked.options[1])
-    ranked.set_value(second)
-    shown(page.run())
-    assert page.query_params["neuron"] == str(second)
-    assert f"neuron {second}" in arithmetic(page)
-    page.button_group(key="choose_layer").set_value(2)
-    shown(page.run())
-    assert "neuron" not in page.query_params, "a number means another neuron in another layer"
-    page.button(key="go_to_size").click()
-    shown(page.run())
-    assert (page.query_params["layer"], page.query_params["neuron"]) == ("5", "591")
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"neuron": "-1"},
-        {"neuron": "704"},
-        {"neuron": "x"},
-        {"ranked_by": "<b>"},
-        {"off": "9.1"},
-        {"off": "0.704"},
-        {"off": "<script>"},
-        {"off": "1.2-1.2"},
-    ],
-)
-def test_a_link_that_asks_for_what_there_is_not_is_brought_into_it(parameters: dict[str, str]) -> None:
-    assert "atlas-remark" in remarks(opened(**parameters))
-
-
-def test_the_word_for_neurons() -> None:
-    assert switches.read("") == []
-    assert switches.read("3.120-0.7-3.120-x-1.-٣.٤") == [(3, 120), (0, 7), (3, 4)]
-    assert switches.written([(3, 120), (0, 7), (3, 120)]) == "3.120-0.7"
-    assert switches.repaired("3.120-6.0-0.704-0.703", 6, 704) == "3.120-0.703"
-    assert len(switches.read(switches.written([(0, n) for n in range(999)]))) == switches.MAX_OFF
-
-
-def test_a_model_without_index_shows_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(folder: object) -> NeuronIndex | None:
-        return None
-
-    monkeypatch.setattr(neuron_texts, "load_index", none)
-    neuron_texts._index.clear()
-    page = opened(**PLACE)
-    neuron_texts._index.clear()
-    assert [len(rows) for rows in shaded(page)] == [1]
-    assert "no index" in page.info[0].value
-    figure(page, "Tokens whose logit neuron 167 raises")
-
-
-def test_a_damaged_index_stays_in_its_section(monkeypatch: pytest.MonkeyPatch) -> None:
-    def damaged(folder: object) -> NeuronIndex | None:
-        raise ValueError("damaged")
-
-    monkeypatch.setattr(neuron_texts, "load_index", damaged)
-    neuron_texts._index.clear()
-    page = visit("feed_forward", **PLACE)
-    neuron_texts._index.clear()
-    assert not page.exception
-    assert [error.value for error in page.error] == [sections("feed_forward", "en")["texts_failed"]]
-    figure(page, "Probabilities of the next tokens")
-
-
-def test_every_figure_says_where_it_is_from() -> None:
-    page = opened()
-    kinds = captions(page)
-    assert [text.split()[0] for _, text in kinds] == [kind for kind, _ in kinds]
-    computed = [text for kind, text in kinds if kind == "computed"]
-    assert len(computed) == 3  # ranking by effect, other curves, tokens
-    assert len(kinds) >= len(page.get("plotly_chart"))
-
-
-def test_chinese_says_all_that_english_says() -> None:
-    english, chinese = sections("feed_forward", "en"), sections("feed_forward", "zh")
-    assert list(chinese) == list(english)
-    for section, text in english.items():
-        assert set(PLACEHOLDER.findall(chinese[section])) == set(PLACEHOLDER.findall(text)), section
-        assert text.count("{") == len(PLACEHOLDER.findall(text)), section
-
-
-@pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize("text", [text for _, text in TEXTS], ids=[name for name, _ in TEXTS])
-def test_every_text(text: str, lang: str) -> None:
-    page = opened(text=text, lang=lang)
-    assert len(shaded(page)) == 3
-    difference = caption(page, "summed up" if lang == "en" else "相加").split(
-        "difference " if lang == "en" else "相差 "
-    )[1]
-    assert number(re.split("[ （]", difference)[0]) <= 1e-4
-    for body in fragments(page):
-        if "atlas-shaded" in body or "atlas-arithmetic'" in body:
-            allowed = {"style", "div", "p", "ol", "ul", "li", "span", "code", "sup", "b", "small"}
-            assert {tag for tag, _ in read(body).tags} <= allowed

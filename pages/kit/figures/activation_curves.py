@@ -90,8 +90,10 @@ def activation_curves(
         font={"size": style.TEXT_SIZE, "color": palette.key},
         bgcolor=style.faded(palette.paper, 0.8),
     )
-    fig.add_hline(y=0, line={"color": palette.line, "width": 1}, layer="below")
-    fig.add_vline(x=0, line={"color": palette.line, "width": 1}, layer="below")
+    hair = {"type": "line", "layer": "below", "line": {"color": palette.line, "width": 1}}
+    across = {"xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": 0, "y1": 0}
+    upright = {"xref": "x", "yref": "paper", "x0": 0, "x1": 0, "y0": 0, "y1": 1}
+    fig.update_layout(shapes=[hair | across, hair | upright])
     air = 0.03 * float(places[-1] - places[0])
     fig.update_xaxes(style.value_axis(palette, range=[float(places[0]) - air, float(places[-1]) + air], nticks=9))
     fig.update_xaxes(title={"text": style.literal(x_title), "standoff": 8})

@@ -57,17 +57,19 @@ def changed_bars(
             )
         )
     top = max((float(values.max(initial=0.0)) for values in pair), default=0.0) or 1.0
-    for row, text in zip(rows, texts, strict=True):
-        fig.add_annotation(
-            x=max(float(values[row]) for values in pair),
-            y=row,
-            xanchor="left",
-            xshift=6,
-            showarrow=False,
-            text=text,
-            font={"family": style.MONO, "size": style.TEXT_SIZE, "color": palette.ink},
-        )
-    fig.update_layout(barmode="overlay")
+    notes = [
+        {
+            "x": max(float(values[row]) for values in pair),
+            "y": row,
+            "xanchor": "left",
+            "xshift": 6,
+            "showarrow": False,
+            "text": text,
+            "font": {"family": style.MONO, "size": style.TEXT_SIZE, "color": palette.ink},
+        }
+        for row, text in zip(rows, texts, strict=True)
+    ]
+    fig.update_layout(barmode="overlay", annotations=notes)
     fig.update_xaxes(style.bare_axis(range=[0, top]))
     fig.update_yaxes(style.token_axis(palette, ticks, range=[len(labels) - 0.5, -0.5], ticklabelstandoff=6))
     fig.add_shape(type="line", xref="x", yref="paper", x0=0, x1=0, y0=0, y1=1, line={"color": palette.line, "width": 1})
