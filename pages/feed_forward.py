@@ -220,7 +220,7 @@ def _draw_shares(shown: Shown) -> None:
         highlight=position,
         y_title=say.plain("shares_axis"),
         mean=mean,
-        mean_text=say.plain("shares_mean", mean=f"{mean:.0f} %"),
+        mean_text=say.plain("shares_mean", mean=numbers.percent(mean / 100, 0)),
         unit="%",
     )
     left, right = st.columns([1.5, 1], gap="large")
@@ -234,7 +234,7 @@ def _draw_shares(shown: Shown) -> None:
         st.header(say("busy_title", token=page.run.labels[position]), anchor=False)
         rows = []
         for number, one in enumerate(layers):
-            cells = [f"{100 * one.here:.0f} %", f"{100 * one.mean:.0f} %", f"{one.half:,}"]
+            cells = [numbers.percent(one.here, 0), numbers.percent(one.mean, 0), f"{one.half:,}"]
             name = say.plain("layer_number", layer=number)
             rows.append((f"▸\u00a0{name}" if number == layer else name, cells))
         columns = [say.plain(f"busy_{name}") for name in ("layer", "here", "mean", "half")]

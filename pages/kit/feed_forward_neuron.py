@@ -77,7 +77,7 @@ def draw(shown: Shown) -> None:
         steps.append(Step(say.plain("step_activation"), [Term(product), Term(print_(activation), "result")]))
     written = f"{print_(abs(activation))} × {numbers.three_digits(row)} = "
     steps.append(Step(say.plain("step_written"), [Term(written + numbers.three_digits(abs(activation) * row))]))
-    share = f"{100 * float(of.shares(position)[neuron]):.1f} %".replace("-", "−")
+    share = numbers.percent(float(of.shares(position)[neuron]))
     note = say.plain("neuron_share", share=share)
     if shown.effects is not None and shown.token is not None:
         unit = float(shown.effects.per_unit(neuron)[shown.token])

@@ -126,7 +126,7 @@ def test_how_many_are_active(storyteller: LanguageModel) -> None:
     shares = 100 * (run["blocks.4.mlp.hook_pre"] > 0).double().mean(1)
     np.testing.assert_allclose(array(bars["y"]), shares)
     rows = next(table for table in tables(page) if "▸\u00a0layer 4" in table)
-    assert rows["▸\u00a0layer 4"][:2] == [f"{shares[8]:.0f} %", f"{shares.mean():.0f} %"]
+    assert rows["▸\u00a0layer 4"][:2] == [f"{shares[8]:.0f}%", f"{shares.mean():.0f}%"]
     assert len(rows) == 6
 
 
