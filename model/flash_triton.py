@@ -25,24 +25,24 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 @triton.jit
 def attention_kernel(
     Q, K, V, OUT,
-    q_batch, q_head, q_row, k_batch, k_head, k_row,  # how far apart batches, heads and rows lie, in numbers
+    q_batch, q_head, q_row, k_batch, k_head, k_row,  # how far apart they lie, in numbers
     n_heads, group, n_queries, n_keys, scale,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
-    """One block of queries of one head. Scores are (BLOCK_Q, BLOCK_K), and never leave the chip."""
-    # Which block of queries, of which head? Query heads g·group … share key/value head g.
-    block, batch, head = tl.program_id(0), tl.program_id(1) // n_heads, tl.program_id(1) % n_heads
+    """One block of queries of one head. Its scores never leave the chip."""
+    block, batch = tl.program_id(0), tl.program_id(1) // n_heads
+    head = tl.program_id(1) % n_heads  # query heads g·group … share key/value head g
     rows = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    features = tl.arange(0, D)
-    q_at = batch.to(tl.int64) * q_batch + head * q_head + rows[:, None] * q_row + features[None, :]
-    k_at = batch.to(tl.int64) * k_batch + (head // group) * k_head + features[None, :]
+    features = tl.arange(0, D)[None, :]
+    q_at = batch.to(tl.int64) * q_batch + head * q_head + rows[:, None] * q_row + features
+    k_at = batch.to(tl.int64) * k_batch + (head // group) * k_head + features
 
     q = tl.load(Q + q_at, mask=rows[:, None] < n_queries, other=0.0)
     top = tl.full([BLOCK_Q], float("-inf"), tl.float32)  # largest score of each row so far
-    total = tl.zeros([BLOCK_Q], tl.float32)  # sum of its weights so far, relative to `top`
-    out = tl.zeros([BLOCK_Q, D], tl.float32)  # sum of values times weights so far
+    total = tl.zeros([BLOCK_Q], tl.float32)  # sum of its weights, relative to `top`
+    out = tl.zeros([BLOCK_Q, D], tl.float32)  # sum of values times weights
 
-    # Blocks of keys that lie wholly in the future of these queries are not even read.
+    # Keys that lie wholly in the future of these queries are not even read.
     end = tl.minimum((block + 1) * BLOCK_Q, n_keys) if CAUSAL else n_keys
     for start in range(0, end, BLOCK_K):
         keys = start + tl.arange(0, BLOCK_K)
@@ -50,19 +50,20 @@ def attention_kernel(
         k = tl.load(K + k_at + keys[:, None] * k_row, mask=there, other=0.0)
         v = tl.load(V + k_at + keys[:, None] * k_row, mask=there, other=0.0)
 
-        # `scale` has the factor log2(e) in it: powers of 2 are what the hardware has.
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # (BLOCK_Q, BLOCK_K), fp32
+        # `scale` has log2(e) in it: powers of 2 are what the hardware has.
+        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # fp32
         visible = keys[None, :] < n_keys
         if CAUSAL:
             visible = visible & (keys[None, :] <= rows[:, None])
         scores = tl.where(visible, scores, float("-inf"))
 
-        # A larger score may turn up: then everything that was added so far shrinks by the same factor.
+        # A larger score may turn up: then all sums so far shrink by one factor.
         new_top = tl.maximum(top, tl.max(scores, 1))
         shrink = tl.exp2(top - new_top)
         weights = tl.exp2(scores - new_top[:, None])
         total = total * shrink + tl.sum(weights, 1)
-        out = out * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
+        added = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
+        out = out * shrink[:, None] + added
         top = new_top
 
     out = out / total[:, None]

@@ -154,7 +154,8 @@ def draw_checks(view: View) -> None:
     ]
     with st.container(key="section_checks", gap="xsmall"):
         st.header(say("checks_title"), anchor=False)
-        st.markdown(say("checks", largest=numbers.three_digits(forward.largest)))
+        section = "checks" if dtype == "float32" else "checks_low"
+        st.markdown(say(section, dtype=dtype, largest=numbers.three_digits(forward.largest)))
         titles = [say.plain("check_column", layer=page.place.layer), say.plain("difference_column")]
         st.html(figures.number_table(titles, rows, page.palette, description=say.plain("checks_title")))
         show.caption(Kind.MEASURED, say.plain("measured"), say.plain("checks_caption"))

@@ -73,19 +73,21 @@ class Running:
         self.dtype = dtype
 
     def take_in(self, place: Place, scores: Tensor, v: Tensor) -> Tile:
-        """Add a tile to its rows: `scores` `(…, R, C)` and the values `(…, C, D)` of its keys."""
+        """Add a tile to its rows: scores `(…, R, C)`, values `(…, C, D)`."""
         rows = place.queries
-        before, total, out = self.largest[..., rows], self.total[..., rows], self.out[..., rows, :]
+        before, total = self.largest[..., rows], self.total[..., rows]
+        out = self.out[..., rows, :]
 
         largest = torch.maximum(before, scores.amax(-1))
-        base = largest.masked_fill(largest == -torch.inf, 0.0)  # a row that has seen nothing yet
+        base = largest.masked_fill(largest == -torch.inf, 0.0)  # nothing seen yet
         factor = (before - base).exp()
         weights = (scores - base[..., None]).exp()
         added = weights.sum(-1)
         total = total * factor + added
         out = out * factor[..., None] + rounded(weights, self.dtype) @ v
 
-        self.largest[..., rows], self.total[..., rows], self.out[..., rows, :] = largest, total, out
+        self.largest[..., rows], self.total[..., rows] = largest, total
+        self.out[..., rows, :] = out
         return Tile(place, scores, weights, largest, factor, added, total, out)
 
 
@@ -132,10 +134,11 @@ class FlashAttention:
             (self.taken if self._anything_visible(place) else self.skipped).append(place)
 
     def __iter__(self) -> Iterator[Tile]:
-        """From the start: each tile of `taken`, with what is remembered after it."""
+        """From the start: each tile of `taken`, and what is kept after it."""
         self.running = Running(self.q, self.dtype)
         for place in self.taken:
-            yield self.running.take_in(place, self.scores(place), self.v[..., place.keys, :])
+            v = self.v[..., place.keys, :]
+            yield self.running.take_in(place, self.scores(place), v)
 
     @property
     def out(self) -> Tensor:
@@ -148,10 +151,12 @@ class FlashAttention:
         return self.running.largest + self.running.total.log()
 
     def scores(self, place: Place) -> Tensor:
-        """One tile of the matrix: `(B, H, R, C)`, minus infinity where masked."""
-        scores = self.q[..., place.queries, :] @ self.k[..., place.keys, :].transpose(-1, -2) * self.scale
+        """One tile of the matrix: `(B, H, R, C)`, masked minus infinity."""
+        q, k = self.q[..., place.queries, :], self.k[..., place.keys, :]
+        scores = q @ k.transpose(-1, -2) * self.scale
         if self.visible.bias is not None:
-            scores = scores + self.visible.bias[..., place.queries, place.keys]
+            bias = self.visible.bias[..., place.queries, place.keys]
+            scores = scores + bias
         hidden = self._hidden(place)
         return scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
 

@@ -78,7 +78,7 @@ def _draw_table(view: View, by_block: dict[int, Traffic], best: int) -> None:
         one = by_block[block]
         cells = [
             numbers.megabytes(one.tiled),
-            f"{numbers.three_digits(one.plain / one.tiled)}\u00a0×",
+            numbers.three_digits(one.plain / one.tiled),
             numbers.three_digits(one.on_chip / 1024),
             say.plain("fits_yes" if one.on_chip <= 1024 * CHIPS[sel.chip] else "fits_no"),
         ]
@@ -115,12 +115,12 @@ def draw_sources(view: View) -> None:
     with st.container(key="section_sources", gap="xsmall"):
         st.header(say("sources_title"), anchor=False)
         st.markdown(say("sources"))
-        left, right = st.columns([1, 1.25], gap="large")
-        with left, st.container(key="python_source", gap="xsmall"):
+        left, right = st.columns([1, 1.15], gap="medium")
+        with left, st.container(key="source_plain", gap="xsmall"):
             st.markdown(say("source_plain"))
             parts = (Running.take_in, FlashAttention.scores, FlashAttention.__iter__)
             st.code("\n".join(dedent(inspect.getsource(part)) for part in parts), language="python")
-        with right, st.container(key="python_source_kernel", gap="xsmall"):
+        with right, st.container(key="source_kernel", gap="xsmall"):
             st.markdown(say("source_kernel"))
             st.code(kernel_source(), language="python")
 

@@ -16,7 +16,9 @@ WORDS = (
     "before", "nothing_before", "rescaled", "first_values", "divided", "first_number", "not_yet", "waits", "later",
     "gone", "skipped",
 )  # fmt: skip
-_component = register("flash", "matrices_layout.js", "matrices_paint.js", "flash_paint.js", "flash.js")
+_component = register(
+    "flash", "matrices_layout.js", "matrices_paint.js", "flash_paint.js", "flash_words.js", "flash.js"
+)
 
 Place = tuple[int, int, int, int]
 

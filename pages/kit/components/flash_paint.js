@@ -84,7 +84,7 @@ function paintState(context, layout, data, step, last, look) {
     const fresh = now && row >= now[0] && row < now[1];
     const shades = [
       [largest, pick(colours, (largest / data.scores_high + 1) / 2)],
-      [factor, pick(rising, factor)],
+      [factor, pick(rising, 1 - factor)], // the more the sums shrink, the stronger
       [total, pick(rising, total / data.total_high)],
     ];
     const y = state.y + row * cell;
