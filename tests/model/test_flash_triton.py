@@ -2,6 +2,9 @@
 
 import importlib.util
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +17,7 @@ import triton
 from model import kernels
 from model.flash_triton import DTYPES, flash_forward
 from model.kernels import Visible, attention_pattern, explicit, ours, repeat_kv
+from tests.conftest import REPOSITORY
 from tests.model.test_kernels import qkv
 from tests.model.tiny import close, within_budget
 
@@ -122,3 +126,35 @@ def test_the_third_kernel_has_the_contract_of_the_others(monkeypatch: pytest.Mon
     odd = vectors(torch.float16, (4, 2), 20, 24)
     within_budget(ours(*odd, Visible()).out, plain(*odd, False), explicit(*(x.float() for x in odd), Visible()).out)
     assert {torch.float16, torch.bfloat16} < set(DTYPES)
+
+
+COMPILE = """
+import sys
+from triton import compile
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from model.flash_triton import attention_kernel
+
+capability, dtype, d, causal = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4] == "causal"
+names = attention_kernel.arg_names
+constants = {"CAUSAL": causal, "D": d, "BLOCK_Q": 64, "BLOCK_K": 64}
+types = dict.fromkeys(names, "i32") | dict.fromkeys(("Q", "K", "V", "OUT"), f"*{dtype}") | {"scale": "fp32"}
+types |= dict.fromkeys(constants, "constexpr")
+source = ASTSource(attention_kernel, types, {(names.index(name),): value for name, value in constants.items()})
+made = compile(source, target=GPUTarget("cuda", capability, 32))
+print(made.metadata.shared, made.asm["ptx"].count("mma"), len(made.asm["cubin"]))
+"""
+
+
+@pytest.mark.parametrize(("capability", "dtype", "d", "mask"), [(80, "bf16", 64, "causal"), (90, "fp16", 128, "none")])
+def test_it_compiles_for_gpus_that_are_not_here(tmp_path: Path, capability: int, dtype: str, d: int, mask: str) -> None:
+    """To machine code that uses tensor cores and fits the small memory, in a process that does not interpret."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-c", COMPILE, str(capability), dtype, str(d), mask]
+    environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    shared, products, size = map(int, done.stdout.split())
+    assert products > 0
+    assert size > 0
+    assert shared <= 64 * 1024, "as much as a T4 has"
