@@ -84,8 +84,7 @@ def _draw_table(view: View, by_block: dict[int, Traffic], best: int) -> None:
         ]
         rows.append((f"▸\u00a0{block} × {block}" if block == best else f"{block} × {block}", cells))
     columns = [say.plain(f"traffic_{name}") for name in ("block", "moved", "less", "on_chip", "fits")]
-    table = figures.number_table(columns, rows, page.palette, description=say.plain("traffic_alt"))
-    st.html(f'<div style="overflow-x:auto">{table}</div>')
+    st.html(figures.number_table(columns, rows, page.palette, description=say.plain("traffic_alt"), scrolls=True))
     show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("table_caption", kib=CHIPS[sel.chip], chip=sel.chip))
 
 

@@ -161,8 +161,7 @@ def _draw_table(view: View, race: Race) -> None:
             cells += [_printed(1e3 * seconds), _printed(peak / 1e6)]
         rows.append((f"{length:,}", cells))
     with st.container(key="race_table", gap="xsmall"):
-        table = figures.number_table(columns, rows, page.palette, description=say.plain("race_title"))
-        st.html(f'<div style="overflow-x:auto">{table}</div>')
+        st.html(figures.number_table(columns, rows, page.palette, description=say.plain("race_title"), scrolls=True))
         shape = race.shape
         kernels = ", ".join(f"{say.plain(f'kernel_{name}')}: {kernel}" for name, kernel in _kernels(race).items())
         values = {"heads": shape.heads, "d": shape.d, "dtype": shape.dtype, "device": shape.device, "kernels": kernels}
