@@ -180,7 +180,7 @@ def test_chinese_says_all_that_english_says() -> None:
 def test_every_text(text: str, lang: str) -> None:
     page = opened(text=text, lang=lang)
     assert len(shaded(page)) == 3
-    difference = caption(page, "summed up" if lang == "en" else "相加").split(
+    difference = caption(page, "summed up" if lang == "en" else "加起来").split(
         "difference " if lang == "en" else "相差 "
     )[1]
     assert number(re.split("[ （]", difference)[0]) <= 1e-4
