@@ -25,17 +25,25 @@ from pages.kit.show import Kind, Scale
 
 AROUND = 2  # rows of the table that are drawn on either side of the looked-up one
 NEAREST = 12
+LEANING = 0.05  # mean cosine of all pairs from which on the rows are said to lean the same way
 CLEAR = 3.5  # spreads above the mean from which on the nearest token stands out
 
 
 def draw(page: Page) -> None:
-    position = len(page.run.tokens) - 1 if page.sel.query is None else page.sel.query
+    position = _last_word(page) if page.sel.query is None else page.sel.query
     tokens.strip(page, query=position)
     draw_row(page, position)
     draw_pairs(page)
     draw_neighbours(page, position)
     embedding_map.draw(page, position)
     embedding_context.draw(page)
+
+
+def _last_word(page: Page) -> int:
+    """The last token that is no special one, if there is any."""
+    special = page.lm.tokenizer.special_ids
+    places = range(len(page.run.tokens) - 1, -1, -1)
+    return next((place for place in places if page.run.tokens[place] not in special), places[0])
 
 
 def draw_row(page: Page, position: int) -> None:
@@ -157,11 +165,11 @@ def _draw_pair_table(
     (a, b), pair = sides[closest], pairs[closest]
     mean = table.mean_cosine
     values = {"first": a.text, "second": b.text, "cosine": numbers.signed(pair.cosine, 3)}
-    section = "closest_none" if nearer[closest] == 0 else "closest"
+    section = {0: "closest_none", 1: "closest_one"}.get(nearer[closest], "closest")
     if pair.cosine <= mean:
         section = "closest_far"
     st.markdown(say(section, **values, nearer=f"{nearer[closest]:,}", mean=numbers.signed(mean, 2)))
-    st.markdown(say("mean_cosine", mean=numbers.signed(mean, 2)))
+    st.markdown(say("mean_cosine" if mean >= LEANING else "mean_cosine_small", mean=numbers.signed(mean, 2)))
 
 
 def draw_neighbours(page: Page, position: int) -> None:

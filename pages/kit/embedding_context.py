@@ -152,7 +152,8 @@ def _tell(page: Page, word: str, found: list[_Vectors], curves: dict[int, list[f
     same = curves[3][layer + 1]
     verdict = "apart" if same - other > APART else "reversed" if other - same > APART else "alike"
     values["same"] = numbers.signed(same, 3)
-    st.markdown(f"{say('context_found_both', **values)} {say(f'context_{verdict}', word=word)}")
+    st.markdown(say("context_found_both", **values))
+    st.markdown(say(f"context_{verdict}"))
 
 
 def _draw_meeting(page: Page, word: str, compared: Comparison, layer: int) -> None:
