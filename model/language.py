@@ -49,6 +49,11 @@ class LanguageModel:
         """The weights' dtype."""
         return self.transformer.embed.weight.dtype
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the weights in memory (a tied matrix counts once)."""
+        return sum(p.numel() * p.element_size() for p in self.transformer.parameters())
+
     def ids(self, text: str | Sequence[int]) -> list[int]:
         """The ids that a text stands for: its own, or the start token alone for an empty one.
 

@@ -42,7 +42,8 @@ def draw(page: Page) -> None:
         draw_try(view)
     draw_output(view)
     attention_closer.draw_scaling(view)
-    attention_closer.draw_mask(view)
+    if page.lm.config.kind == "decoder":  # it costs each token by how well it was predicted
+        attention_closer.draw_mask(view)
     attention_closer.draw_python(view)
 
 
@@ -205,8 +206,11 @@ def draw_try(view: View) -> None:
         "gradient_on": numbers.three_digits(on.gradient),
         "gradient_off": numbers.three_digits(off.gradient),
     }
-    effect = view.effect
     st.markdown(say("try_title"))
+    if page.lm.config.kind != "decoder":  # what a mask costs is told by the next token
+        st.markdown(say("try_unscale" if page.sel.scaling else "try_scale", **values))
+        return
+    effect = view.effect
     if effect.mean_before is None or effect.mean_after is None:
         st.markdown(say("try_more_text"))
         return

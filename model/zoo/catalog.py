@@ -11,6 +11,7 @@ from safetensors import safe_open
 from model.zoo.sources import Hub, Source, Wheel
 from model.zoo.store import models_folder
 
+KINDS = ("base", "chat", "masked", "sentences", "translation", "own")
 WEIGHTS = Path(__file__).resolve().parent.parent / "weights"
 
 

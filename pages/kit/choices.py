@@ -149,7 +149,14 @@ def repaired(selection: Selection) -> Selection:
     if selection.model not in available():
         notices.add("unknown_model", name=selection.model[:40], model=DEFAULT_MODEL)
         selection = replace(selection, model=DEFAULT_MODEL)
-    lm = loading.model(selection.model)
+    try:
+        lm = loading.model(selection.model)
+    except ValueError as error:
+        if selection.model == DEFAULT_MODEL:
+            raise
+        notices.add("model_failed", which=selection.model, model=DEFAULT_MODEL, reason=str(error))
+        selection = replace(selection, model=DEFAULT_MODEL)
+        lm = loading.model(selection.model)
     if selection.ids is not None:
         size, room = lm.config.vocab_size, limits.max_tokens(lm)
         if not selection.ids or not all(0 <= i < size for i in selection.ids):

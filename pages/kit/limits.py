@@ -49,6 +49,11 @@ def _excerpt(lm: LanguageModel, text: str) -> Excerpt:
     return Excerpt(tuple(ids[: max_tokens(lm)]), len(ids), len(text) > MAX_CHARACTERS)
 
 
+def forget_excerpts() -> None:
+    """Let go of the models that the texts looked at last belong to."""
+    _excerpt.cache_clear()
+
+
 def start_id(lm: LanguageModel) -> int:
     """The token that an empty text is run with: the model's start token, else its end or padding token, else 0."""
     config = lm.config

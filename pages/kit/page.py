@@ -9,9 +9,11 @@ from model.analysis.interest import Place, most_interesting, strongest_cell
 from model.language import LanguageModel
 from model.trace import Trace
 from pages.kit import limits, loading, navigation, notices, palette, selection
+from pages.kit.choices import DEFAULT_MODEL
 from pages.kit.palette import Palette
 from pages.kit.prose import Prose
 from pages.kit.selection import Selection
+from pages.kit.sitemap import ABOUT_NEXT_TOKEN, ABOUT_TOKENS
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,34 @@ def opening(name: str) -> Page:
     sel = selection.current()
     say = Prose(name, sel.lang)
     lm = loading.model(sel.model)
+    _stop_without_output(name, sel, lm)
     run = loading.trace(sel)
-    facts = {f: getattr(lm.config, f) for f in ("n_layers", "n_heads", "d_model", "d_head", "vocab_size")}
-    facts["n_tokens"] = len(run.tokens)
+    facts = _facts(lm) | {"n_tokens": len(run.tokens)}
     with st.container(key="opening", gap="small"):
         st.title(say("title", **facts), anchor=False)
         st.markdown(say("lead", **facts))
         if sentences := _remarks(sel, lm, say):
             st.html(f'<p class="atlas-remark" role="status">{"<br>".join(sentences)}</p>')
     return Page(name, sel, lm, run, say, palette.current())
+
+
+def _stop_without_output(name: str, sel: Selection, lm: LanguageModel) -> None:
+    """Where a page is about an output that this model lacks: say what the model is, and end the page there."""
+    continues, guesses = lm.config.kind == "decoder", lm.config.head != "none"
+    if not (name in ABOUT_NEXT_TOKEN and not continues) and not (name in ABOUT_TOKENS and not guesses):
+        return
+    say = Prose(name, sel.lang)
+    st.title(say("title", **_facts(lm)), anchor=False)
+    why = say.plain("why_sentences" if lm.config.head == "none" else "why_masked")
+    section = "lacks_continuing" if name in ABOUT_NEXT_TOKEN else "lacks_tokens"
+    st.info(say(section, model=sel.model, why=why))
+    label = say.label("use_default_model", model=DEFAULT_MODEL)
+    st.button(label, key="use_default_model", on_click=selection.update, kwargs={"model": DEFAULT_MODEL})
+    st.stop()
+
+
+def _facts(lm: LanguageModel) -> dict[str, int]:
+    return {f: getattr(lm.config, f) for f in ("n_layers", "n_heads", "d_model", "d_head", "vocab_size")}
 
 
 def place(run: Trace, sel: Selection) -> Place:

@@ -3,8 +3,8 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from model.zoo.catalog import available
-from pages.kit import limits, loading, navigation, selection
+from model.zoo.catalog import KINDS, Entry, available
+from pages.kit import fetching, limits, loading, navigation, selection
 from pages.kit.prose import LANGUAGES, Prose
 
 EXAMPLES = ("english", "chinese", "code", "pattern")
@@ -22,18 +22,27 @@ def draw(known: dict[str, StreamlitPage], current: str) -> None:
 
 
 def _model(name: str, say: Prose) -> None:
+    entries = available()
+    kinds = {kind: say.plain(f"kind_{kind}") for kind in dict.fromkeys(entry.kind for entry in entries.values())}
     st.selectbox(
         say.label("model"),
-        list(available()),
+        sorted(entries, key=lambda one: KINDS.index(entries[one].kind)),  # grouped; within a kind as they come
         key=selection.widget("model", name),
-        format_func=_with_size,
+        format_func=lambda one: _described(entries.get(one), one, kinds),
     )
+    fetching.draw()
 
 
-@st.cache_data(show_spinner=False)
-def _with_size(name: str) -> str:
-    entry = available().get(name)
-    return f"{name} · {entry.parameters / 1e6:.1f} M" if entry and entry.parameters else name
+def _described(entry: Entry | None, name: str, kinds: dict[str, str]) -> str:
+    if entry is None:
+        return name
+    size = [f"{_parameters(entry) / 1e6:.1f} M"] if _parameters(entry) else []
+    return " · ".join([name, *size, *([kinds[entry.kind]] if entry.kind != "base" else [])])
+
+
+@st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Entry: lambda entry: entry.id})
+def _parameters(entry: Entry) -> int:
+    return entry.parameters
 
 
 def _text(sel: selection.Selection, say: Prose) -> None:

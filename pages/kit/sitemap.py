@@ -19,5 +19,10 @@ SITEMAP = (
     Section("section_efficiency", ("flash",)),
 )
 
+# Pages that need a model that continues texts, and those that need one with an output for tokens at all. Where the
+# chosen model has none, they say so.
+ABOUT_NEXT_TOKEN = ("overview", "next_token", "generation")
+ABOUT_TOKENS = ("feed_forward",)
+
 PAGES = tuple(name for section in SITEMAP for name in section.pages)
 START = PAGES[0]

@@ -1,0 +1,127 @@
+"""Models that are not here yet: what they are, and bringing one, with its progress, while everything else goes on."""
+
+import os
+import threading
+from dataclasses import dataclass, field
+
+import streamlit as st
+
+from model.zoo.catalog import CATALOG, Entry, available
+from model.zoo.fetch import FetchCancelled, fetch
+from pages.kit import loading, numbers, selection
+from pages.kit.prose import COMMON, Prose
+
+ALLOWED = os.environ.get("ATLAS_FETCH", "on") != "off"  # the operator may forbid readers to start downloads
+
+
+@dataclass
+class Job:
+    """A download that somebody has started: bytes so far and in all, and how it ended."""
+
+    name: str
+    total: int
+    done: int = 0
+    error: str = ""
+    stop: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Bring the model; every end is noted, none is raised."""
+        try:
+            fetch(self.name, self.progress, self.stop.is_set)
+        except FetchCancelled:
+            pass
+        except Exception as error:
+            self.error = str(error)
+        finally:
+            self.ended.set()
+
+    def progress(self, done: int, total: int) -> None:
+        """Note how far it is."""
+        self.done, self.total = done, total
+
+
+class Jobs:
+    """One download a model, whoever has asked for it."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+
+    def start(self, entry: Entry) -> None:
+        """Begin to bring a model, unless somebody already does."""
+        with self._lock:
+            known = self._jobs.get(entry.id)
+            if known is None or known.ended.is_set():
+                job = self._jobs[entry.id] = Job(entry.id, entry.nbytes)
+                threading.Thread(target=job.run, name=f"fetch {entry.id}", daemon=True).start()
+
+    def get(self, name: str) -> Job | None:
+        """The last download of a model."""
+        return self._jobs.get(name)
+
+    def running(self) -> bool:
+        """Whether anything is being brought."""
+        return any(not job.ended.is_set() for job in self._jobs.values())
+
+
+@st.cache_resource(show_spinner=False)
+def jobs() -> Jobs:
+    """The downloads of this server."""
+    return Jobs()
+
+
+def draw() -> None:
+    """Under the choice of a model: what is in memory, and what else there is."""
+    say = Prose(COMMON, selection.current().lang)
+    with st.popover(say.label("more_models"), width="stretch", key="more_models"):
+        sizes = loading.models().sizes()
+        used, limit = (_megabytes(n) for n in (sum(sizes.values()), loading.models().limit))
+        st.caption(say("models_in_memory", count=len(sizes), used=used, limit=limit))
+        if jobs().running():
+            st.fragment(_watched, run_every=1.0)()
+        else:
+            _list()
+
+
+def _watched() -> None:
+    """While something is being brought: look again every second, and once more for the whole page at its end."""
+    if jobs().running():
+        _list()
+    else:
+        st.rerun()
+
+
+def _list() -> None:
+    say, here = Prose(COMMON, selection.current().lang), available()
+    with st.container(height=340, border=False, key="models_to_get"):
+        for entry in CATALOG.values():
+            if entry.id not in here and entry.sources:
+                _offer(entry, say)
+
+
+def _offer(entry: Entry, say: Prose) -> None:
+    job, size = jobs().get(entry.id), _megabytes(entry.nbytes)
+    about = {"kind": say.plain(f"kind_{entry.kind}"), "licence": entry.licence}
+    about |= {"millions": f"{entry.parameters / 1e6:,.0f}", "languages": ", ".join(entry.languages)}
+    st.markdown(say("model_offer", name=entry.id, **about))
+    if job is not None and not job.ended.is_set():
+        share = min(1.0, job.done / max(1, job.total))
+        st.progress(share, say.label("model_arriving", done=_megabytes(job.done), total=size))
+        st.button(say.label("model_stop"), key=f"stop_{entry.id}", on_click=job.stop.set)
+        return
+    if job is not None and job.error:
+        st.caption(say("model_not_fetched", reason=job.error))
+    if ALLOWED:
+        st.button(
+            say.label("model_get", size=size),
+            key=f"get_{entry.id}",
+            on_click=jobs().start,
+            args=(entry,),
+        )
+    else:
+        st.caption(say("model_by_operator", name=entry.id))
+
+
+def _megabytes(nbytes: int) -> str:
+    return numbers.plain(round(nbytes / 1e6))

@@ -1,0 +1,144 @@
+"""Other models in the app: every page says what it can, a spoiled model is told of, and downloads are the server's."""
+
+import shutil
+import threading
+
+import pytest
+
+from model.zoo.catalog import CATALOG, Entry
+from model.zoo.files import CheckpointError
+from pages.kit import fetching, loading
+from pages.kit.loading import ModelCache
+from pages.kit.sitemap import ABOUT_NEXT_TOKEN, ABOUT_TOKENS, PAGES
+from tests.model.test_parity_families import DECODERS, ENCODERS
+from tests.model.tiny import randomise
+from tests.pages.visit import remarks, selection, visit, well
+
+STORYTELLER = CATALOG["storyteller"].folder
+FAMILIES = {"gpt2": "gpt2", "qwen3": "qwen3", "pythia": "gpt_neox", "bert": "bert", "gaps": "bert, masked"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """An operator's folder with a tiny random model of several families, all with storyteller's tokenizer."""
+    path = tmp_path_factory.mktemp("models")
+    for name, family in FAMILIES.items():
+        model, config, options = (DECODERS | ENCODERS)[family]
+        longest = "n_positions" if family == "gpt2" else "max_position_embeddings"
+        theirs = randomise(model(config(**options | {"vocab_size": 8192, longest: 300})))
+        theirs.save_pretrained(path / name)
+        shutil.copy(STORYTELLER / "tokenizer.json", path / name)
+    shutil.copytree(path / "gpt2", path / "spoiled")
+    data = (path / "spoiled" / "model.safetensors").read_bytes()
+    (path / "spoiled" / "model.safetensors").write_bytes(data[:-1])
+    return path
+
+
+@pytest.fixture(autouse=True)
+def operator(folder, monkeypatch):
+    monkeypatch.setenv("ATLAS_MODELS", str(folder))
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_page_shows_every_kind_of_model_or_says_what_it_lacks(name, page):
+    app = well(visit(page, model=name))
+    assert selection(app).model == name
+    config = loading.model(name).config
+    lacks = (page in ABOUT_NEXT_TOKEN and config.kind != "decoder") or (page in ABOUT_TOKENS and config.head == "none")
+    assert any("Choose" in note.value and name in note.value for note in app.info) == lacks
+    assert bool([b for b in app.button if b.key == "use_default_model"]) == lacks
+
+
+def test_from_a_page_that_lacks_something_one_click_leads_back():
+    app = visit("next_token", model="bert")
+    app = well(app.button(key="use_default_model").click().run())
+    assert selection(app).model == "storyteller"
+    assert not [b for b in app.button if b.key == "use_default_model"]
+
+
+@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+def test_a_spoiled_model_is_told_of_and_the_bundled_one_shown(locale):
+    app = well(visit("overview", locale=locale, model="spoiled"))
+    assert selection(app).model == "storyteller"
+    assert "spoiled" in remarks(app)
+    assert "damaged" in remarks(app)
+
+
+def test_a_link_cannot_name_a_path():
+    for name in ("../storyteller", str(STORYTELLER), "gpt2/../gpt2", ".", "", "smollm2-135m-instruct"):
+        app = well(visit("overview", model=name))
+        assert selection(app).model == "storyteller"
+
+
+def test_models_that_were_used_longest_ago_leave_when_it_gets_too_much():
+    one = loading.model("gpt2").nbytes
+    cache = ModelCache(limit=int(3.5 * one))
+    for name in ("gpt2", "gpt2", "qwen3", "gaps"):
+        cache.get(name)
+    assert list(cache.sizes()) == ["gpt2", "qwen3", "gaps"] or sum(cache.sizes().values()) <= cache.limit
+    cache.get("gpt2")
+    kept = cache.get("storyteller")
+    assert list(cache.sizes()) == ["storyteller"]  # larger than the limit by itself, and yet the one in use
+    assert cache.get("storyteller") is kept
+    assert cache.get("gpt2").name == "gpt2"
+    with pytest.raises(CheckpointError):
+        cache.get("spoiled")
+    assert list(cache.sizes()) == ["gpt2"]
+
+
+@pytest.fixture
+def offer(monkeypatch, folder):
+    """A model that can be fetched here, and an event that ends its download."""
+    go = threading.Event()
+
+    class Source:
+        name = "a test"
+
+        def get(self, part, progress, cancelled):
+            progress(40)
+            while not go.wait(0.02):
+                if cancelled():
+                    raise fetching.FetchCancelled
+            for path in (folder / "gpt2").iterdir():
+                shutil.copy(path, part)
+
+    entry = Entry("fetched", "gpt2", ("en",), "MIT", "base", (Source(),), 1, 100)
+    monkeypatch.setitem(CATALOG, "fetched", entry)
+    yield go
+    go.set()
+    shutil.rmtree(folder / "fetched", ignore_errors=True)
+
+
+def test_a_model_is_fetched_from_the_app_while_it_stays_in_use(offer):
+    app = well(visit("tokenization"))
+    (about,) = [m.value for m in app.markdown if "**fetched**" in m.value]
+    assert "MIT" in about
+    app = well(app.button(key="get_fetched").click().run())
+    job = fetching.jobs().get("fetched")
+    assert app.button(key="stop_fetched")
+    assert fetching.jobs().running()
+    fetching.jobs().start(CATALOG["fetched"])  # a second reader
+    assert fetching.jobs().get("fetched") is job
+    offer.set()
+    assert job.ended.wait(20)
+    assert job.error == ""
+    app = well(app.run())
+    assert "fetched" in app.selectbox[0].options[1] + str(app.selectbox[0].options)
+    assert not [b for b in app.button if b.key == "get_fetched"]
+    assert selection(well(visit("tokenization", model="fetched"))).model == "fetched"
+
+
+def test_a_download_can_be_stopped_and_a_failure_is_said(offer, monkeypatch):
+    app = well(visit("tokenization"))
+    app.button(key="get_fetched").click().run()
+    well(app.button(key="stop_fetched").click().run())
+    job = fetching.jobs().get("fetched")
+    assert job.ended.wait(20)
+    assert job.error == ""
+    monkeypatch.setattr(fetching, "fetch", lambda *a: (_ for _ in ()).throw(CheckpointError("no network today")))
+    app = well(visit("tokenization"))
+    app.button(key="get_fetched").click().run()
+    assert fetching.jobs().get("fetched").ended.wait(20)
+    app = well(app.run())
+    assert any("no network today" in caption.value for caption in app.caption)
