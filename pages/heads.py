@@ -23,6 +23,7 @@ from pages.kit.page import Page, opening
 
 LOG_FOOT = 1e-4  # the weight at the foot of the logarithmic scale
 THRESHOLDS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+N_HALF = 18  # more layers or heads side by side need the whole width
 PALE = 0.05  # a weight whose colour is hardly told from paper
 PICKED = "picked"
 
@@ -34,14 +35,21 @@ def draw(page: Page) -> None:
     tokens.strip(page, query=page.place.query, key_index=page.place.key)
     chosen_rows.choose(page)
     one = seen(page, [(layer, head)])
+    many = max(page.lm.config.n_layers, page.lm.config.n_heads) > N_HALF
+    if many:
+        draw_all(page, one)
     left, right = st.columns(2, gap="large")
     with left:
-        draw_all(page, one)
+        if many:
+            draw_lines(page, one)
+        else:
+            draw_all(page, one)
     with right:
         draw_matrix(page, one)
     left, right = st.columns(2, gap="large")
     with left:
-        draw_lines(page, one)
+        if not many:
+            draw_lines(page, one)
         with st.container(border=True, key="aside_try"):
             draw_try(page)
     with right:

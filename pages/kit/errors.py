@@ -11,6 +11,10 @@ from pages.kit.prose import Prose
 LOG = logging.getLogger("transformer_atlas")
 
 
+class Ended(Exception):  # noqa: N818  (nothing went wrong)
+    """The page has said all that it can say of this model."""
+
+
 @contextmanager
 def guarded(say: Prose, section: str = "page_failed") -> Iterator[None]:
     """Draw what is inside; if it fails, say `section` instead of the rest.
@@ -19,6 +23,8 @@ def guarded(say: Prose, section: str = "page_failed") -> Iterator[None]:
     """
     try:
         yield
+    except Ended:
+        return
     except Exception:
         LOG.exception("%s failed", say.page)
         st.error(say(section), icon=":material/error:")

@@ -77,7 +77,7 @@ def draw() -> None:
     with st.popover(say.label("more_models"), width="stretch", key="more_models"):
         sizes = loading.models().sizes()
         used, limit = (_megabytes(n) for n in (sum(sizes.values()), loading.models().limit))
-        st.caption(say("models_in_memory", count=len(sizes), used=used, limit=limit))
+        st.caption(say("models_in_memory", used=used, limit=limit))
         if jobs().running():
             st.fragment(_watched, run_every=1.0)()
         else:

@@ -8,7 +8,7 @@ import streamlit as st
 from model.analysis.interest import Place, most_interesting, strongest_cell
 from model.language import LanguageModel
 from model.trace import Trace
-from pages.kit import limits, loading, navigation, notices, palette, selection
+from pages.kit import errors, limits, loading, navigation, notices, palette, selection
 from pages.kit.choices import DEFAULT_MODEL
 from pages.kit.palette import Palette
 from pages.kit.prose import Prose
@@ -66,7 +66,7 @@ def _stop_without_output(name: str, sel: Selection, lm: LanguageModel) -> None:
     st.info(say(section, model=sel.model, why=why))
     label = say.label("use_default_model", model=DEFAULT_MODEL)
     st.button(label, key="use_default_model", on_click=selection.update, kwargs={"model": DEFAULT_MODEL})
-    st.stop()
+    raise errors.Ended
 
 
 def _facts(lm: LanguageModel) -> dict[str, int]:

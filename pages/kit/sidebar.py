@@ -36,8 +36,9 @@ def _model(name: str, say: Prose) -> None:
 def _described(entry: Entry | None, name: str, kinds: dict[str, str]) -> str:
     if entry is None:
         return name
-    size = [f"{_parameters(entry) / 1e6:.1f} M"] if _parameters(entry) else []
-    return " · ".join([name, *size, *([kinds[entry.kind]] if entry.kind != "base" else [])])
+    if entry.kind != "base":  # a size as well would not fit
+        return f"{name} · {kinds[entry.kind]}"
+    return f"{name} · {_parameters(entry) / 1e6:.1f} M"
 
 
 @st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Entry: lambda entry: entry.id})
