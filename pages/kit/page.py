@@ -13,7 +13,7 @@ from pages.kit.choices import DEFAULT_MODEL
 from pages.kit.palette import Palette
 from pages.kit.prose import Prose
 from pages.kit.selection import Selection
-from pages.kit.sitemap import ABOUT_NEXT_TOKEN, ABOUT_TOKENS
+from pages.kit.sitemap import ABOUT_NEXT_TOKEN
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def opening(name: str) -> Page:
     sel = selection.current()
     say = Prose(name, sel.lang)
     lm = loading.model(sel.model)
-    _stop_without_output(name, sel, lm)
+    _end_without_next_token(name, sel, lm)
     run = loading.trace(sel)
     facts = _facts(lm) | {"n_tokens": len(run.tokens)}
     with st.container(key="opening", gap="small"):
@@ -54,16 +54,14 @@ def opening(name: str) -> Page:
     return Page(name, sel, lm, run, say, palette.current())
 
 
-def _stop_without_output(name: str, sel: Selection, lm: LanguageModel) -> None:
-    """Where a page is about an output that this model lacks: say what the model is, and end the page there."""
-    continues, guesses = lm.config.kind == "decoder", lm.config.head != "none"
-    if not (name in ABOUT_NEXT_TOKEN and not continues) and not (name in ABOUT_TOKENS and not guesses):
+def _end_without_next_token(name: str, sel: Selection, lm: LanguageModel) -> None:
+    """Where a page is about the next token and this model has none: say what it is, and end the page there."""
+    if name not in ABOUT_NEXT_TOKEN or lm.config.kind == "decoder":
         return
     say = Prose(name, sel.lang)
     st.title(say("title", **_facts(lm)), anchor=False)
     why = say.plain("why_sentences" if lm.config.head == "none" else "why_masked")
-    section = "lacks_continuing" if name in ABOUT_NEXT_TOKEN else "lacks_tokens"
-    st.info(say(section, model=sel.model, why=why))
+    st.info(say("lacks_continuing", model=sel.model, why=why))
     label = say.label("use_default_model", model=DEFAULT_MODEL)
     st.button(label, key="use_default_model", on_click=selection.update, kwargs={"model": DEFAULT_MODEL})
     raise errors.Ended

@@ -19,10 +19,8 @@ SITEMAP = (
     Section("section_efficiency", ("flash",)),
 )
 
-# Pages that need a model that continues texts, and those that need one with an output for tokens at all. Where the
-# chosen model has none, they say so.
+# Pages that need a model that continues texts; of another they say what it is.
 ABOUT_NEXT_TOKEN = ("overview", "next_token", "generation")
-ABOUT_TOKENS = ("feed_forward",)
 
 PAGES = tuple(name for section in SITEMAP for name in section.pages)
 START = PAGES[0]

@@ -9,7 +9,7 @@ from model.zoo.catalog import CATALOG, Entry
 from model.zoo.files import CheckpointError
 from pages.kit import fetching, loading
 from pages.kit.loading import ModelCache
-from pages.kit.sitemap import ABOUT_NEXT_TOKEN, ABOUT_TOKENS, PAGES
+from pages.kit.sitemap import ABOUT_NEXT_TOKEN, PAGES
 from tests.model.test_parity_families import DECODERS, ENCODERS
 from tests.model.tiny import randomise
 from tests.pages.visit import remarks, selection, visit, well
@@ -45,7 +45,7 @@ def test_every_page_shows_every_kind_of_model_or_says_what_it_lacks(name, page):
     app = well(visit(page, model=name))
     assert selection(app).model == name
     config = loading.model(name).config
-    lacks = (page in ABOUT_NEXT_TOKEN and config.kind != "decoder") or (page in ABOUT_TOKENS and config.head == "none")
+    lacks = page in ABOUT_NEXT_TOKEN and config.kind != "decoder"
     assert any("Choose" in note.value and name in note.value for note in app.info) == lacks
     assert bool([b for b in app.button if b.key == "use_default_model"]) == lacks
 
