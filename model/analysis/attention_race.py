@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -52,9 +53,12 @@ def contenders(device: str) -> dict[str, Kernel]:
     return known | ({"ours": ours} if own_kernel_runs(torch.device(device)) else {})
 
 
-def lengths(device: str, longest: int) -> list[int]:
+def lengths(device: str, longest: int, heads: int = 1) -> list[int]:
     """Those of `LENGTHS` that a device can hold, up to `longest`."""
-    return [n for n in LENGTHS if n <= longest and (n <= CPU_LONGEST or device != "cpu")]
+    most = float(CPU_LONGEST)
+    if device == "cuda":  # half of what is free must do for the three matrices that the explicit kernel has at once
+        most = math.sqrt(torch.cuda.mem_get_info()[0] / 2 / (3 * 4 * heads))
+    return [n for n in LENGTHS if n <= min(longest, most)]
 
 
 def measure(shape: Shape, length: int, name: str, *, seconds: float = 0.25, most: int = 15) -> Point:

@@ -32,8 +32,7 @@ def draw_traffic(view: View) -> None:
                 say.label("choose_chip"),
                 tuple(CHIPS),
                 key=selection.widget("chip", sel.chip),
-                format_func=lambda chip: f"{chip} · {CHIPS[chip]} KiB",
-                help=say("help_chip"),
+                help=say("help_chip", chips=", ".join(f"{chip} {kib} KiB" for chip, kib in CHIPS.items())),
                 required=True,
             )
         left, right = st.columns([1.3, 1], gap="large")

@@ -32,7 +32,11 @@ class Race:
     def tick(self) -> None:
         """Measure one point."""
         length, name = self.wanted[len(self.points)]
-        point = measure(self.shape, length, name)
+        try:
+            point = measure(self.shape, length, name)
+        except BaseException:
+            self.running = False  # or it would be tried again and again
+            raise
         self.points.append(point)
         self.seconds += point.seconds * (point.runs + 2)
         if len(self.points) == len(self.wanted):
@@ -63,7 +67,7 @@ class Race:
 def draw(view: View) -> None:
     """The button, then what was measured."""
     page, say = view.page, view.page.say
-    device = page.lm.device.type
+    device = "cuda" if page.lm.device.type == "cuda" else "cpu"  # elsewhere torch tells neither time nor memory
     with st.container(key="section_race", gap="xsmall"):
         st.header(say("race_title"), anchor=False)
         st.markdown(say("race"))
@@ -76,7 +80,7 @@ def draw(view: View) -> None:
                 width=300,
             )
             shape = _shape(view, device)
-            wanted = [(n, name) for n in lengths(device, page.sel.longest) for name in contenders(device)]
+            wanted = [(n, name) for n in lengths(device, page.sel.longest, shape.heads) for name in contenders(device)]
             st.button(
                 say.label("race_start"), key="race_start", type="primary", on_click=partial(_begin, shape, wanted)
             )

@@ -56,10 +56,13 @@ def test_a_point_says_what_ran(dtype, causal):
         assert point.kernel in ({"explicit"} if name == "explicit" else {"flash", "math"})
 
 
-def test_lengths_are_bounded_by_the_device():
+def test_lengths_are_bounded_by_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lengths("cpu", 16_384) == [n for n in LENGTHS if n <= 4096]
-    assert lengths("cuda", 16_384) == list(LENGTHS)
     assert lengths("cpu", 512) == [128, 256, 512]
+    for gib, heads, most in ((1, 1, 4_096), (4, 2, 8_192), (1, 32, 1_024), (80, 8, 16_384)):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gib=gib: (gib * 2**30, 80 * 2**30))
+        assert lengths("cuda", 16_384, heads)[-1] == most
+        assert most**2 * 3 * 4 * heads <= gib * 2**29
     if not torch.cuda.is_available():
         assert list(contenders("cpu")) == ["explicit", "fused"]
 

@@ -350,6 +350,19 @@ def test_the_race_ends_by_itself_when_it_takes_too_long(monkeypatch: pytest.Monk
     assert any("seconds of measuring" in caption.value for caption in app.caption)
 
 
+def test_a_fault_while_measuring_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(shape: Shape, length: int, name: str) -> Point:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(flash_race, "measure", fails)
+    app = opened(longest=512)
+    app.button(key="race_start").click().run()
+    assert not app.exception
+    assert [error.value for error in app.error] == [Prose("flash")("page_failed")]
+    assert not app.session_state["atlas_race"].running
+    well(app.run())
+
+
 def test_no_more_is_measured_than_the_machine_is_asked_for() -> None:
     app = opened(longest=16_384)
     assert any("up to 4,096 tokens" in caption.value.replace("\\", "") for caption in app.caption)
