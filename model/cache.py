@@ -195,6 +195,15 @@ class KVCache:
                 out.append(dequantise(codes, step, low, self.bits).to(new.dtype))
         return out[0], out[1]
 
+    def stored(self, layer: int) -> tuple[Tensor, Tensor]:
+        """The filled slots of a layer, keys and values `(B, H_kv, length, D)`; integers as they read back, fp32."""
+        if self.bits is None:
+            k, v = (store[layer][:, :, : self.length] for store in self._dense)
+            return k, v
+        filled = [[part[layer][:, :, : self.length] for part in (q.codes, q.step, q.low)] for q in self._quantised]
+        k, v = (dequantise(codes, step, low, self.bits) for codes, step, low in filled)
+        return k, v
+
     def commit(self, plan: Plan) -> None:
         """The pass went through: its tokens now belong to the cache."""
         new = plan.positions.shape[1]
