@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import torch
 from torch import nn
 
 from model.attention import Attention
+from model.config import TransformerConfig
 from model.feedforward import FeedForward
 from model.norms import Normalization
 from model.positions import PositionEmbedding
@@ -38,3 +40,9 @@ def parameters_by_part(transformer: Transformer) -> dict[str, int]:
             continue
         counts[part] += sum(p.numel() for p in module.parameters())
     return {part: counts[part] for part in PARTS if counts[part]}
+
+
+def count_of_config(config: TransformerConfig) -> int:
+    """All parameters of the module that a config describes, built without memory for its numbers."""
+    with torch.device("meta"):
+        return sum(p.numel() for p in Transformer(config).parameters())

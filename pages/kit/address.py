@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.kit import limits, notices
+from pages.kit import limits, notices, plans
 from pages.kit.choices import DEFAULT_TEXT, Selection
 from pages.kit.prose import LANGUAGES
 
@@ -91,8 +91,9 @@ def _ids(text: str) -> tuple[int, ...] | None:
 _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys((*_PLACES, "top_k", "seed", "length", "samples", "number", "depth", "dims", "neuron"), _whole),
     **dict.fromkeys(("block_q", "block_k", "tile", "longest"), _whole),
-    **dict.fromkeys(("temperature", "top_p", "min_p", "penalty", "threshold"), _number),
-    **dict.fromkeys(("without_first", "scaling", "causal"), _flag),
+    **dict.fromkeys(("race", "kv_heads", "bits", "window", *plans.WHOLE), _whole),
+    **dict.fromkeys(("temperature", "top_p", "min_p", "penalty", "threshold", "bandwidth", "tflops"), _number),
+    **dict.fromkeys(("without_first", "scaling", "causal", *plans.FLAGS), _flag),
     **dict.fromkeys(("ids", "rows"), _ids),
     "lang": _language,
 }

@@ -10,9 +10,10 @@ from model.analysis.flash_traffic import BYTES, CHIPS
 from model.analysis.neuron_effects import RANKINGS
 from model.analysis.norm_steps import HALVES, NORMS
 from model.analysis.projection import DIMENSIONS, PROJECTIONS
+from model.analysis.smaller_caches import BITS, head_counts
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG, available
-from pages.kit import limits, loading, mixture, notices, switches
+from pages.kit import limits, loading, machines, mixture, notices, plans, switches
 from pages.kit.prose import COMMON, Prose
 
 DEFAULT_MODEL = next(iter(CATALOG))
@@ -42,6 +43,9 @@ class Selection:
     `words` are three to compare and `mapped` any to put on the map, separated by commas; `near` is the one whose
     neighbours are looked for (None: the query). `projection` and `dims` make the map. `word` is looked up in
     `sentences`, a line each.
+    `race` tokens are written with and without the cache; `kv_heads`, `bits` (0: as the model computes) and `window`
+    (0: none) choose a smaller cache to measure. `plan` is a model to reckon with, the loaded one or a preset, and each
+    `plan_…` replaces one of its values; `machine` is what it runs on, unless `bandwidth` (GB/s) and `tflops` are given.
     """
 
     model: str = DEFAULT_MODEL
@@ -90,6 +94,26 @@ class Selection:
     dims: int = DIMENSIONS[0]
     word: str | None = None
     sentences: str | None = None
+    race: int = 96
+    kv_heads: int | None = None
+    bits: int = 0
+    window: int = 0
+    plan: str = plans.LOADED
+    plan_d: int | None = None
+    plan_layers: int | None = None
+    plan_heads: int | None = None
+    plan_kv: int | None = None
+    plan_ff: int | None = None
+    plan_vocab: int | None = None
+    plan_context: int | None = None
+    plan_bits: int | None = None
+    plan_cache: int | None = None
+    plan_learned: bool | None = None
+    plan_tied: bool | None = None
+    plan_gated: bool | None = None
+    machine: str = machines.HERE
+    bandwidth: float | None = None
+    tflops: float | None = None
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -118,6 +142,10 @@ RANGES: dict[str, tuple[float, float]] = {
     "block_q": (1, limits.MAX_TOKENS),
     "block_k": (1, limits.MAX_TOKENS),
     "tile": (0, 100_000),
+    "race": (8, 200),
+    "window": (0, 100_000),
+    **plans.RANGES,
+    **machines.RANGES,
 }
 SCALES = ("linear", "log")
 # What a word in the address may be; None, where it is the default, always.
@@ -133,6 +161,11 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "ranked_by": RANKINGS,
     "projection": PROJECTIONS,
     "dims": DIMENSIONS,
+    "bits": (0, *BITS),
+    "plan": plans.NAMES,
+    "plan_bits": plans.WEIGHT_BITS,
+    "plan_cache": plans.CACHE_BITS,
+    "machine": machines.NAMES,
 }
 # Characters that a text may have.
 TEXT_LENGTHS = {
@@ -214,4 +247,7 @@ def repaired(selection: Selection) -> Selection:
             fitting = min(max(value, low), high)
             notices.add("clamped_number", name=name, asked=value, used=fitting)
             selection = replace(selection, **{name: type(value)(fitting)})
-    return selection
+    if selection.kv_heads is not None and selection.kv_heads not in (counts := head_counts(lm.config.n_kv_heads)):
+        notices.add("clamped_number", name="kv_heads", asked=selection.kv_heads, used=counts[0])
+        selection = replace(selection, kv_heads=None)
+    return plans.repaired(selection)

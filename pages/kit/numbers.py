@@ -62,6 +62,24 @@ def megabytes(nbytes: int) -> str:
     return three_digits(nbytes / 1e6)
 
 
+def memory(nbytes: float) -> str:
+    """Bytes in powers of 1,024, with the unit: 512 B, 6.00 KiB, 2.00 GiB, 1.27 TiB."""
+    for size, unit in ((2**50, "PiB"), (2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if nbytes >= size:
+            return f"{three_digits(nbytes / size)}\u00a0{unit}"
+    return f"{nbytes:,.4g}\u00a0B"
+
+
+def with_prefix(value: float, unit: str = "") -> str:
+    """A large number in three digits with the prefix of its thousands: 350 GFLOP, 3.35 TB/s, 26.4 M."""
+    for size, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K")):
+        if value >= size:
+            if value >= 1e5 * size:  # beyond the last prefix
+                return f"{power_of_ten(value)}\u00a0{unit}".rstrip()
+            return f"{three_digits(value / size)}\u00a0{prefix}{unit}"
+    return f"{value:,.4g}\u00a0{unit}".rstrip()
+
+
 def short_count(count: int) -> str:
     """A count in three digits: 256, 3.33 K, 197 K, 2.10 M, 6.52 M."""
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "K")):

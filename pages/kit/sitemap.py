@@ -16,7 +16,7 @@ SITEMAP = (
     Section("section_attention", ("attention", "heads")),
     Section("section_block", ("feed_forward", "residual")),
     Section("section_output", ("next_token", "generation")),
-    Section("section_efficiency", ("flash",)),
+    Section("section_efficiency", ("kv_cache", "flash", "cost")),
 )
 
 # Pages that need a model that continues texts; of another they say what it is.

@@ -21,6 +21,8 @@ business.
     changed_bars     horizontal bars in two runs
     shaded_texts     texts with a number per token (HTML)
     scaling          why √d: variance, entropy, gradient
+    cache_grid       keys and values of one head, a row a token
+    lane             a way of writing while it runs (HTML)
     merge_rows       byte-pair merges, one a row (HTML)
     token_table      tokens with id and bytes (HTML)
     ledger_table     the sampling ledger (HTML)
@@ -38,11 +40,13 @@ from pages.kit.figures.activation_curves import Curve, activation_curves, curve_
 from pages.kit.figures.arithmetic import Step, Term, arithmetic
 from pages.kit.figures.bars import bars
 from pages.kit.figures.byte_strip import ByteGroup, Cell, byte_strip
+from pages.kit.figures.cache_grid import cache_grid
 from pages.kit.figures.changed_bars import changed_bars
 from pages.kit.figures.cost_changes import cost_changes, cost_legend
 from pages.kit.figures.draw_bar import draw_bar
 from pages.kit.figures.facts import fact_list
 from pages.kit.figures.heads_overview import heads_overview
+from pages.kit.figures.lane import Lane, lane
 from pages.kit.figures.ledger_table import LedgerRow, ledger_table
 from pages.kit.figures.lines import Mark, Series, lines
 from pages.kit.figures.look_up import TableRow, look_up
@@ -67,6 +71,7 @@ __all__ = [
     "ByteGroup",
     "Cell",
     "Curve",
+    "Lane",
     "LedgerRow",
     "MapPoint",
     "Mark",
@@ -86,6 +91,7 @@ __all__ = [
     "arithmetic",
     "bars",
     "byte_strip",
+    "cache_grid",
     "changed_bars",
     "cost_changes",
     "cost_legend",
@@ -93,6 +99,7 @@ __all__ = [
     "draw_bar",
     "fact_list",
     "heads_overview",
+    "lane",
     "ledger_table",
     "lines",
     "look_up",

@@ -1,0 +1,177 @@
+"""What does a bigger model cost?"""
+
+import streamlit as st
+
+from model.analysis.costs import (
+    block_parameters,
+    cache_formula,
+    parameter_count,
+    parameter_formulas,
+    pass_flops,
+    rule_of_twelve,
+    weights_formula,
+)
+from model.analysis.parameters import count_of_config
+from model.analysis.presets import PRESETS
+from model.config import TransformerConfig
+from pages.kit import cost_machine, cost_memory, cost_work, figures, numbers, plan_controls, plans, selection, show
+from pages.kit.figures import Share, Step, Term
+from pages.kit.page import Page, opening
+from pages.kit.plans import Plan
+from pages.kit.show import Kind
+
+MAX_COUNTED = 160  # blocks of a module that is built, without memory for its numbers, only to be counted
+
+
+def draw(page: Page) -> None:
+    plan = plans.of(page.sel)
+    plan_controls.draw(page, plan)
+    draw_symbols(page, plan)
+    draw_parameters(page, plan)
+    cost_work.draw(page, plan)
+    cost_memory.draw(page, plan)
+    cost_machine.draw(page, plan)
+    left, right = st.columns([2, 1], gap="large")
+    with left:
+        draw_models(page)
+    with right, st.container(border=True, key="aside_try"):
+        draw_try(page, plan)
+
+
+def draw_symbols(page: Page, plan: Plan) -> None:
+    """What the letters of the formulas are, with their values."""
+    say, c = page.say, plan.config
+    values = {"d": c.d_model, "L": c.n_layers, "H": c.n_heads, "H_kv": c.n_kv_heads, "d_h": c.d_head}
+    values |= {"f": c.d_ff, "V": c.vocab_size, "n": plan.context}
+    words = [f"**{name}** {say(f'symbol_{name.lower()}')} {value:,}" for name, value in values.items() if name != "L"]
+    words.insert(1, f"**L** {say('symbol_blocks')} {c.n_layers:,}")
+    st.markdown(" · ".join(words))
+
+
+def draw_parameters(page: Page, plan: Plan) -> None:
+    """Parameters by part, by formula and counted, and the rule of twelve."""
+    say, config = page.say, plan.config
+    formulas = parameter_formulas(config)
+    with st.container(key="section_parameters", gap="small"):
+        st.subheader(say("parameters_title", n=numbers.with_prefix(parameter_count(config))), anchor=False)
+        st.markdown(say("parameters"))
+        left, right = st.columns([1, 1.25], gap="large")
+        with left, st.container(gap="xsmall"):
+            shares = [
+                Share(say.plain(f"part_{part}"), formula.count, _note(page, config, part))
+                for part, formula in formulas.items()
+            ]
+            words = {name: say.plain(f"parameters_{name}") for name in ("part_title", "count_title", "total")}
+            st.html(figures.share_table(shares, page.palette, **words))
+            _draw_count(page, config)
+        with right, st.container(gap="xsmall"):
+            steps = [
+                Step(
+                    f"{say.plain(f'part_{part}')}: {formula.symbols}",
+                    [Term(f"{formula.numbers} = "), Term(f"{formula.count:,}", "result")],
+                )
+                for part, formula in formulas.items()
+            ]
+            title = say.plain("changed_plan" if plan.changed else "plain_plan", model=plan.name)
+            note = say.plain("published", source=plan.source) if plan.source and not plan.changed else ""
+            st.html(figures.arithmetic([Term(title)], steps, page.palette, note=note))
+        _draw_rule(page, config)
+
+
+def _note(page: Page, config: TransformerConfig, part: str) -> str:
+    return page.say.plain("tied_note") if part == "embedding" and config.tied_embeddings else ""
+
+
+def _draw_count(page: Page, config: TransformerConfig) -> None:
+    """The caption: the formula against the real module."""
+    say, total = page.say, parameter_count(config)
+    if config.n_layers + config.n_encoder_layers > MAX_COUNTED:
+        show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("not_counted", limit=MAX_COUNTED))
+        return
+    counted = page.lm.config == config
+    n = sum(p.numel() for p in page.lm.transformer.parameters()) if counted else _counted(config)
+    text = say.plain("counted_loaded" if counted else "counted_planned", n=f"{n:,}", difference=f"{n - total:,}")
+    kind = Kind.MEASURED if counted else Kind.COMPUTED
+    show.caption(kind, say.plain(kind.value), text)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def _counted(config: TransformerConfig) -> int:
+    return count_of_config(config)
+
+
+def _draw_rule(page: Page, config: TransformerConfig) -> None:
+    say = page.say
+    rule, blocks = rule_of_twelve(config), block_parameters(config)
+    values = {
+        "formula": rule.symbols,
+        "numbers": rule.numbers,
+        "rule": numbers.with_prefix(rule.value),
+        "blocks": numbers.with_prefix(blocks),
+        "ratio": f"{rule.value / blocks:.3f}",
+    }
+    st.markdown(say("rule", **values))
+    shape = config.n_heads * config.d_head / config.d_model, config.n_kv_heads / config.n_heads
+    neurons = (3 if config.gated else 2) * config.d_ff / config.d_model
+    attention = (2 * shape[0]) * (1 + shape[1])
+    st.markdown(
+        say("rule_why", attention=f"{attention:.2f}", neurons=f"{neurons:.2f}", sum=f"{attention + neurons:.2f}")
+    )
+
+
+def draw_models(page: Page) -> None:
+    """The loaded model and published ones, side by side."""
+    say = page.say
+    own = page.lm.config
+    models = {plans.LOADED: (page.lm.name, own, own.max_positions, 8 * page.lm.dtype.itemsize)}
+    models |= {name: (preset.name, preset.config, preset.context, 16) for name, preset in PRESETS.items()}
+    rows = []
+    for name, (title, config, context, bits) in models.items():
+        n = parameter_count(config)
+        work = sum(formula.value for formula in pass_flops(config, context).values())
+        cache = numbers.memory(cache_formula(config, context, bits).value) if config.kind == "decoder" else "–"
+        cells = [
+            numbers.with_prefix(n),
+            f"{rule_of_twelve(config).value / block_parameters(config):.2f}",
+            numbers.memory(weights_formula(config, bits).value),
+            cache,
+            numbers.with_prefix(work, "FLOP"),
+        ]
+        mark = "▸\u00a0" if name == page.sel.plan else ""
+        note = say.plain(
+            "model_note", layers=config.n_layers, d=f"{config.d_model:,}", context=f"{context:,}", bits=bits
+        )
+        rows.append((f"{mark}{title}\n{note}", cells))
+    columns = [say.plain(f"models_{name}") for name in ("name", "parameters", "rule", "weights", "cache", "read")]
+    with st.container(key="section_models", gap="xsmall"):
+        st.subheader(say("models_title"), anchor=False)
+        with st.container(key="models_table"):
+            table = figures.number_table(columns, rows, page.palette, description=say.plain("models_alt"))
+            st.html(f'<div style="overflow-x:auto">{table}</div>')
+        show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("models_caption"))
+
+
+def draw_try(page: Page, plan: Plan) -> None:
+    """What to turn, with what it would do to this plan."""
+    say, config = page.say, plan.config
+    st.markdown(say("try_title"))
+    twice = config.replace(d_model=2 * config.d_model, d_head=2 * config.d_head, d_ff=2 * config.d_ff)
+    deep = config.replace(n_layers=2 * config.n_layers)
+    blocks = block_parameters(config)
+    values = {
+        "wide": f"{block_parameters(twice) / blocks:.2f}",
+        "deep": f"{block_parameters(deep) / blocks:.2f}",
+    }
+    st.markdown(say("try_width", **values))
+    st.markdown(say("try_context"))
+    st.markdown(say("try_bits"))
+    if page.sel.plan != "gpt3":
+        st.button(
+            say.label("try_gpt3"),
+            key="try_gpt3",
+            on_click=selection.update,
+            kwargs={"plan": "gpt3", **plans.NOTHING_CHANGED},
+        )
+
+
+draw(opening("cost"))

@@ -1,0 +1,167 @@
+"""Smaller caches, measured with the loaded model on the reader's text: part of the page on the cache."""
+
+import time
+
+import streamlit as st
+
+from model.analysis.smaller_caches import BITS, CacheChoice, CacheCost, cache_cost, head_counts
+from model.trace import Trace
+from model.transformer import Transformer
+from pages.kit import controls, figures, numbers, selection, show
+from pages.kit.page import Page
+from pages.kit.show import Kind
+
+QUIET_SECONDS = 0.25  # of measuring before a bar shows how far it is
+N_WINDOWS = 3
+
+
+def draw(page: Page) -> None:
+    """Controls for a cache of one's own, and what each way costs."""
+    say = page.say
+    with st.container(key="section_smaller", gap="small"):
+        st.subheader(say("smaller_title"), anchor=False)
+        st.markdown(say("smaller"))
+        chosen = _draw_controls(page)
+        found = _measure(page, [*offered(page), chosen])
+        _draw_bars(page, found, chosen)
+        _draw_table(page, found, chosen)
+        st.markdown(say("smaller_heads"))
+        st.markdown(say("smaller_integers"))
+        st.markdown(say("smaller_window"))
+
+
+def offered(page: Page) -> list[CacheChoice]:
+    """The ways that are always measured: the full cache, integers, merged heads, windows shorter than the text."""
+    n, heads = len(page.run.tokens), page.lm.config.n_kv_heads
+    windows = [2**power for power in range(1, 12) if 2**power < n][-N_WINDOWS:]
+    return [
+        CacheChoice(heads),
+        *(CacheChoice(heads, bits) for bits in BITS),
+        *(CacheChoice(count) for count in head_counts(heads)[1:]),
+        *(CacheChoice(heads, None, window) for window in reversed(windows)),
+    ]
+
+
+def _draw_controls(page: Page) -> CacheChoice:
+    say, sel, n = page.say, page.sel, len(page.run.tokens)
+    counts = head_counts(page.lm.config.n_kv_heads)
+    heads = sel.kv_heads or counts[0]
+    with st.container(key="controls_smaller", horizontal=True, vertical_alignment="bottom"):
+        key = selection.widget("kv_heads", heads)
+        if len(counts) <= controls.MAX_BUTTONS:
+            st.segmented_control(say.label("choose_kv_heads"), counts, key=key, required=True)
+        st.segmented_control(
+            say.label("choose_bits"),
+            (0, *BITS),
+            key=selection.widget("bits", sel.bits),
+            format_func=lambda bits: say.label("as_computed", bits=_own_bits(page)) if bits == 0 else f"INT{bits}",
+            required=True,
+        )
+        st.number_input(
+            say.label("choose_window"),
+            0,
+            max(n, sel.window),
+            key=selection.widget("window", sel.window),
+            width=190,
+            help=say("help_window"),
+        )
+    window = None if not 0 < sel.window < n else sel.window
+    return CacheChoice(heads, sel.bits or None, window)
+
+
+def _own_bits(page: Page) -> int:
+    return 8 * page.lm.dtype.itemsize
+
+
+def _measure(page: Page, choices: list[CacheChoice]) -> dict[CacheChoice, CacheCost]:
+    """Each way once, with a bar while it takes long."""
+    wanted = list(dict.fromkeys(choices))
+    place, begun = st.empty(), time.perf_counter()
+    found = {}
+    for done, choice in enumerate(wanted):
+        if time.perf_counter() - begun > QUIET_SECONDS:
+            place.progress(done / len(wanted), page.say.plain("measuring", done=done, count=len(wanted)))
+        found[choice] = _cost(page.run, page.lm.transformer, choice)
+    place.empty()
+    return found
+
+
+def _name(page: Page, choice: CacheChoice) -> str:
+    """What sets this cache apart from the full one."""
+    say, own = page.say, page.lm.config.n_kv_heads
+    parts = []
+    if choice.kv_heads != own:
+        parts.append(say.plain("name_mqa" if choice.kv_heads == 1 else "name_gqa", heads=choice.kv_heads))
+    if choice.bits:
+        parts.append(f"INT{choice.bits}")
+    if choice.window:
+        parts.append(say.plain("name_window", window=choice.window))
+    return ", ".join(parts) or say.plain("name_full")
+
+
+def _draw_bars(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheChoice) -> None:
+    say, palette = page.say, page.palette
+    names = [_name(page, choice) for choice in found]
+    highlight = list(found).index(chosen)
+    whole = next(iter(found.values()))
+    bars = {
+        "sizes": ([cost.nbytes for cost in found.values()], [numbers.memory(cost.nbytes) for cost in found.values()]),
+        "losses": (
+            [cost.loss or 0.0 for cost in found.values()],
+            [_loss(cost, whole) for cost in found.values()],
+        ),
+    }
+    if whole.loss is None:
+        del bars["losses"]
+    for column, (kind, (values, printed)) in zip(st.columns(2, gap="large"), bars.items(), strict=False):
+        fig = figures.bars(names, values, palette, highlight=highlight, printed=printed)
+        text = say.plain(f"{kind}_caption", n=len(page.run.tokens))
+        caption = show.caption_html(Kind.MEASURED, say.plain("measured"), text, palette=palette)
+        with column, st.container(key=f"section_{kind}", gap="xsmall"):
+            st.markdown(say(f"{kind}_text"))
+            show.figure(fig, f"cache_{kind}", alt=say.plain(f"{kind}_alt"), caption=caption)
+    if whole.loss is None:
+        st.markdown(say("no_loss"))
+
+
+def _loss(cost: CacheCost, whole: CacheCost) -> str:
+    if cost.loss is None or whole.loss is None:
+        return "–"
+    change = f" ({_change(cost.loss - whole.loss)})" if cost.choice != whole.choice else ""
+    return f"{cost.loss:.3f}{change}"
+
+
+def _change(value: float) -> str:
+    """A signed number of three decimals."""
+    return numbers.signed(value, 3) if numbers.signed(value, 3).startswith(("−", "0.000")) else f"+{value:.3f}"
+
+
+def _draw_table(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheChoice) -> None:
+    say = page.say
+    whole = next(iter(found.values()))
+    rows = []
+    for choice, cost in found.items():
+        cells = [
+            f"{cost.per_token:,.0f}",
+            f"{cost.nbytes:,}",
+            f"{100 * cost.nbytes / whole.nbytes:.1f}\u00a0%",
+            _percent(cost.key_error),
+            _percent(cost.value_error),
+            _loss(cost, whole),
+        ]
+        name = _name(page, choice)
+        rows.append((f"▸\u00a0{name}" if choice == chosen else name, cells))
+    columns = ("way", "per_token", "for_text", "share", "key_error", "value_error", "loss")
+    titles = [say.plain(f"column_{column}") for column in columns]
+    with st.container(key="numbers_table", gap="xsmall"):
+        st.html(figures.number_table(titles, rows, page.palette, description=say.plain("table_alt")))
+    show.caption(Kind.MEASURED, say.plain("measured"), say.plain("table_caption", n=len(page.run.tokens)))
+
+
+def _percent(error: float | None) -> str:
+    return "–" if error is None else f"{100 * error:.2f}\u00a0%"
+
+
+@st.cache_data(show_spinner=False, max_entries=512, hash_funcs={Trace: lambda run: run.id})
+def _cost(run: Trace, _transformer: Transformer, choice: CacheChoice) -> CacheCost:
+    return cache_cost(run, _transformer, choice)

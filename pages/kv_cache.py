@@ -1,0 +1,124 @@
+"""Why is writing fast?"""
+
+import streamlit as st
+
+from model.analysis.costs import cache_formula
+from pages.kit import cache_choices, cache_sizes, controls, figures, numbers, racing, selection, show, tokens
+from pages.kit.figures import Step, Term
+from pages.kit.page import Page, opening
+from pages.kit.racing import Racing
+from pages.kit.selection import RANGES
+from pages.kit.show import Kind
+
+
+def draw(page: Page) -> None:
+    say, config = page.say, page.lm.config
+    with st.container(key="story"):
+        st.markdown(say("story"))
+    tokens.strip(page, query=page.sel.query)
+    if config.kind != "decoder":
+        _remark(page, "no_decoder")
+    else:
+        room = config.max_positions - len(page.run.tokens)
+        if room < 1:
+            _remark(page, "no_room")
+        else:
+            draw_race(page, min(page.sel.race, room, int(RANGES["race"][1])), room)
+        cache_choices.draw(page)
+    cache_sizes.draw(page)
+
+
+def _remark(page: Page, section: str) -> None:
+    values = {"limit": page.lm.config.max_positions, "model": page.lm.name}
+    st.html(f'<p class="atlas-remark" role="status">{page.say.html(section, **values)}</p>')
+
+
+def draw_race(page: Page, n: int, room: int) -> None:
+    """Both ways side by side, and the cache that one of them fills."""
+    say, config = page.say, page.lm.config
+    layer = page.place.layer
+    kv_head = page.place.head // config.queries_per_kv
+    with st.container(key="section_race", gap="small"):
+        st.subheader(say("race_title", n=n), anchor=False)
+        st.markdown(say("race"))
+        with st.container(key="controls_race", horizontal=True, vertical_alignment="bottom"):
+            most = min(int(RANGES["race"][1]), room)
+            if most > RANGES["race"][0]:
+                with st.container(width=controls.WIDTH, gap=None):
+                    controls.label(page, "race_length", f"{n}")
+                    st.slider(
+                        say.label("race_length"),
+                        int(RANGES["race"][0]),
+                        most,
+                        key=selection.widget("race", n),
+                        label_visibility="collapsed",
+                    )
+            _draw_places(page, layer, kv_head)
+        if n < page.sel.race:
+            _remark_room(page, n)
+        racing.draw(page, racing.current(page, n), layer, kv_head, draw_outcome)
+
+
+def _remark_room(page: Page, n: int) -> None:
+    values = {"limit": page.lm.config.max_positions, "model": page.lm.name, "n": n}
+    st.html(f'<p class="atlas-remark" role="status">{page.say.html("little_room", **values)}</p>')
+
+
+def _draw_places(page: Page, layer: int, kv_head: int) -> None:
+    """Which layer's and which head's part of the cache is drawn."""
+    say, config = page.say, page.lm.config
+    head = page.place.head
+    for name, value, count in (("layer", layer, config.n_layers), ("kv_head", kv_head, config.n_kv_heads)):
+
+        def changes(new: int, name: str = name) -> dict[str, int]:
+            if name == "layer":
+                return {"layer": new, "head": head}
+            return {"layer": layer, "head": new * config.queries_per_kv}
+
+        key = selection.widget(name, value, changes)
+        if count <= controls.MAX_BUTTONS:
+            st.segmented_control(say.label(name), range(count), key=key, required=True)
+        else:
+            st.selectbox(say.label(name), range(count), key=key, width=96)
+
+
+def draw_outcome(page: Page, state: Racing) -> None:
+    """What the race has shown, in its own numbers, when it is over or stopped."""
+    say, race, config = page.say, state.race, page.lm.config
+    if race.ratio is None:
+        return
+    both = min(race.cached.written, race.uncached.written)
+    first, last = race.uncached.milliseconds[0], race.uncached.milliseconds[both - 1]
+    left, right = st.columns([1.2, 1], gap="large")
+    with left:
+        st.markdown(say("outcome_title"))
+        st.markdown(say("outcome_ratio", n=both, ratio=f"{race.ratio:.1f}"))
+        values = {"first": numbers.three_digits(first), "last": numbers.three_digits(last)}
+        cached = sorted(race.cached.milliseconds[1:] or race.cached.milliseconds)
+        st.markdown(say("outcome_times", **values, cached=numbers.three_digits(cached[len(cached) // 2])))
+        read = {"cached": f"{race.cached.tokens_read:,}", "uncached": f"{race.uncached.tokens_read:,}"}
+        st.markdown(say("outcome_read", **read))
+        if race.compared:
+            difference = numbers.power_of_ten(race.largest_difference)
+            checked = {"agreed": race.agreed, "n": both, "compared": race.compared, "difference": difference}
+            st.markdown(say("outcome_same", **checked))
+    with right, st.container(border=True, key="aside_try"):
+        st.markdown(say("try_title"))
+        st.markdown(say("try_long"))
+        st.markdown(say("try_window"))
+        st.markdown(say("try_plan"))
+    bits = 8 * page.lm.dtype.itemsize
+    cache = race.cached.cache
+    assert cache is not None
+    one, whole = (cache_formula(config, n, bits) for n in (1, cache.room))
+    steps = [Step(say.plain("step_formula"), [Term(one.symbols)])]
+    for name, formula in (("step_token", one), ("step_room", whole)):
+        sum_ = Term(f"{formula.numbers} = {formula.count:,} B = ")
+        steps.append(Step(say.plain(name, n=cache.room), [sum_, Term(numbers.memory(formula.value), "result")]))
+    steps.append(Step(say.plain("step_allocated"), [Term(f"{cache.nbytes:,} B")]))
+    with st.container(key="section_bytes", gap="xsmall"):
+        st.html(figures.arithmetic([Term(say.plain("bytes_of", model=page.lm.name))], steps, page.palette))
+        show.caption(Kind.MEASURED, say.plain("measured"), say.plain("bytes_caption"))
+
+
+draw(opening("kv_cache"))
