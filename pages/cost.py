@@ -53,7 +53,7 @@ def draw_parameters(page: Page, plan: Plan) -> None:
     say, config = page.say, plan.config
     formulas = parameter_formulas(config)
     with st.container(key="section_parameters", gap="small"):
-        st.subheader(say("parameters_title", n=numbers.with_prefix(parameter_count(config))), anchor=False)
+        st.subheader(say("parameters_title", n=numbers.count(parameter_count(config))), anchor=False)
         st.markdown(say("parameters"))
         left, right = st.columns([1, 1.25], gap="large")
         with left, st.container(gap="xsmall"):
@@ -106,8 +106,8 @@ def _draw_rule(page: Page, config: TransformerConfig) -> None:
     values = {
         "formula": rule.symbols,
         "numbers": rule.numbers,
-        "rule": numbers.with_prefix(rule.value),
-        "blocks": numbers.with_prefix(blocks),
+        "rule": numbers.count(rule.value),
+        "blocks": numbers.count(blocks),
         "ratio": f"{rule.value / blocks:.3f}",
     }
     st.markdown(say("rule", **values))
@@ -131,7 +131,7 @@ def draw_models(page: Page) -> None:
         work = sum(formula.value for formula in pass_flops(config, context).values())
         cache = numbers.memory(cache_formula(config, context, bits).value) if config.kind == "decoder" else "–"
         cells = [
-            numbers.with_prefix(n),
+            numbers.count(n),
             f"{rule_of_twelve(config).value / block_parameters(config):.2f}",
             numbers.memory(weights_formula(config, bits).value),
             cache,
@@ -155,14 +155,10 @@ def draw_try(page: Page, plan: Plan) -> None:
     """What to turn, with what it would do to this plan."""
     say, config = page.say, plan.config
     st.markdown(say("try_title"))
-    twice = config.replace(d_model=2 * config.d_model, d_head=2 * config.d_head, d_ff=2 * config.d_ff)
-    deep = config.replace(n_layers=2 * config.n_layers)
-    blocks = block_parameters(config)
-    values = {
-        "wide": f"{block_parameters(twice) / blocks:.2f}",
-        "deep": f"{block_parameters(deep) / blocks:.2f}",
-    }
-    st.markdown(say("try_width", **values))
+    wide = _growth(config, d_model=2 * config.d_model, d_head=2 * config.d_head, d_ff=2 * config.d_ff)
+    deep = _growth(config, n_layers=2 * config.n_layers)
+    if wide and deep:
+        st.markdown(say("try_width", wide=f"{wide:.2f}", deep=f"{deep:.2f}"))
     st.markdown(say("try_context"))
     st.markdown(say("try_bits"))
     if page.sel.plan != "gpt3":
@@ -172,6 +168,14 @@ def draw_try(page: Page, plan: Plan) -> None:
             on_click=selection.update,
             kwargs={"plan": "gpt3", **plans.NOTHING_CHANGED},
         )
+
+
+def _growth(config: TransformerConfig, **changes: int) -> float | None:
+    """How many times the parameters of the blocks become with these sizes; None for sizes beyond all bounds."""
+    try:
+        return block_parameters(plans.resized(config, **changes)) / block_parameters(config)
+    except ValueError:
+        return None
 
 
 draw(opening("cost"))

@@ -88,14 +88,14 @@ def draw_outcome(page: Page, state: Racing) -> None:
     if race.ratio is None:
         return
     both = min(race.cached.written, race.uncached.written)
-    first, last = race.uncached.milliseconds[0], race.uncached.milliseconds[both - 1]
     left, right = st.columns([1.2, 1], gap="large")
     with left:
         st.markdown(say("outcome_title"))
         st.markdown(say("outcome_ratio", n=both, ratio=f"{race.ratio:.1f}"))
-        values = {"first": numbers.three_digits(first), "last": numbers.three_digits(last)}
-        cached = sorted(race.cached.milliseconds[1:] or race.cached.milliseconds)
-        st.markdown(say("outcome_times", **values, cached=numbers.three_digits(cached[len(cached) // 2])))
+        lanes = {"cached": race.cached.typical, "uncached": race.uncached.typical}
+        ends = {"first": 0, "last": both - 1}
+        values = {f"{n}_{end}": numbers.three_digits(ms[i]) for n, ms in lanes.items() for end, i in ends.items()}
+        st.markdown(say("outcome_times", **values))
         read = {"cached": f"{race.cached.tokens_read:,}", "uncached": f"{race.uncached.tokens_read:,}"}
         st.markdown(say("outcome_read", **read))
         if race.compared:

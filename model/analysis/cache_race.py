@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 from model.cache import KVCache
 from model.transformer import Transformer
 
+SMOOTHED = 9  # tokens around each that a running median looks at
 PENDING_BYTES = 8 * 2**20  # of logits that wait for the other lane to be compared with
 
 
@@ -43,6 +45,12 @@ class Lane:
     def tokens_per_second(self) -> float | None:
         """Of all that was written, reading the prompt included; None before the first token."""
         return self.written / self.seconds if self.written else None
+
+    @property
+    def typical(self) -> list[float]:
+        """Milliseconds around each token: the median of it and its neighbours, which leaves single delays out."""
+        reach = SMOOTHED // 2
+        return [median(self.milliseconds[max(0, i - reach) : i + reach + 1]) for i in range(self.written)]
 
     def advance(self, text: Sequence[int]) -> tuple[int, Tensor]:
         """Write the token that follows prompt and `text`, greedily; returns it and the logits `(vocabulary,)`."""

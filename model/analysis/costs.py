@@ -85,6 +85,11 @@ def parameter_formulas(config: TransformerConfig) -> dict[str, Formula]:
     attention: list[Product] = [(TWO, s.d, *s.q), (TWO, s.d, *s.kv)]
     attention += [s.q, (TWO, *s.kv)] if c.qkv_bias else []
     attention += [(s.d,)] if c.out_bias else []
+    per_layer = s.attentions
+    if two and c.qk_norm:  # which cross-attention does not have
+        attention = [(*s.attentions, *term) for term in attention]
+        per_layer = ()
+    attention += [(*(s.blocks if two else ()), TWO, s.q[1])] if c.qk_norm else []
     feed_forward: list[Product] = [(s.matrices, s.d, s.f)]
     if c.mlp_bias:
         feed_forward += [(s.f,), *([(s.f,)] if c.gated else []), (s.d,)]
@@ -92,16 +97,20 @@ def parameter_formulas(config: TransformerConfig) -> dict[str, Formula]:
     n_norms = (3 * c.n_layers + 2 * c.n_encoder_layers) if two else 2 * c.n_layers
     n_norms += (1 + two) * ((c.norm_place == "pre") + c.embedding_norm)
     vectors = (TWO,) if c.norm == "layernorm" else ()  # gain and shift, or the gain alone
+    types = [(Factor("types", c.n_token_types), s.d)] if c.n_token_types else []
+    head: list[Product] = [] if c.tied_embeddings or c.head == "none" else [(s.V, s.d)]
+    head += [(s.d, s.d), (s.d,), (*vectors, s.d)] if c.head == "mlm" else []
+    head += [(s.V,)] if c.unembed_bias and c.head != "none" else []
     formulas = {
-        "embedding": Formula(((s.V, s.d),)),
-        "attention": Formula(tuple(attention), s.attentions),
+        "embedding": Formula(((s.V, s.d), *types)),
+        "attention": Formula(tuple(attention), per_layer),
         "feed_forward": Formula(tuple(feed_forward), s.blocks),
         "norms": Formula(((*vectors, Factor("norms", n_norms), s.d),)),
     }
     if c.positions == "learned":
         formulas["positions"] = Formula(((*stacks, Factor("positions", c.max_positions), s.d),))
-    if not c.tied_embeddings:
-        formulas["unembedding"] = Formula(((s.V, s.d),))
+    if head:
+        formulas["unembedding"] = Formula(tuple(head))
     return {part: formulas[part] for part in PARTS if part in formulas}
 
 
@@ -130,11 +139,11 @@ def pass_flops(config: TransformerConfig, length: int) -> dict[str, Formula]:
     activations, below a percent in models of some width, are not counted. An encoder–decoder reads a source as long.
     """
     s, n = Sizes(config), Factor("n", length)
-    return {
+    formulas = {
         "matrices": _matrices(s, (TWO, n)),
         "attention": Formula(((FOUR, *s.attentions, n, n, *s.q),)),
-        "head": Formula(((TWO, s.d, s.V),)),
     }
+    return formulas | _head(s)
 
 
 def decode_flops(config: TransformerConfig, context: int) -> dict[str, Formula]:
@@ -145,11 +154,19 @@ def decode_flops(config: TransformerConfig, context: int) -> dict[str, Formula]:
     """
     _require_decoder(config)
     s, n = Sizes(config), Factor("n", context)
-    return {
+    formulas = {
         "matrices": _matrices(s, (TWO,)),
         "attention": Formula(((FOUR, s.L, n, *s.q),)),
-        "head": Formula(((TWO, s.d, s.V),)),
     }
+    return formulas | _head(s)
+
+
+def _head(s: Sizes) -> dict[str, Formula]:
+    """The last token's logits; nothing for a model that has none."""
+    if s.config.head == "none":
+        return {}
+    dense: list[Product] = [(TWO, s.d, s.d)] if s.config.head == "mlm" else []
+    return {"head": Formula(((TWO, s.d, s.V), *dense))}
 
 
 def _matrices(s: Sizes, outer: tuple[Factor, ...]) -> Formula:
@@ -213,9 +230,10 @@ def activation_formulas(config: TransformerConfig, length: int, bits: int) -> di
     "patterns": the weights of every pair of tokens, H·n² a block, unless the kernel keeps none (Dao et al. 2022).
     """
     s, n, b = Sizes(config), Factor("n", length), Factor("b", max(bits, 16) / 8)
-    per_block = ((FOUR, s.d), (TWO, *s.q), (TWO, *s.kv), (FOUR if config.gated else TWO, s.f))
+    per_block: list[Product] = [(FOUR, s.d), (TWO, *s.q), (TWO, *s.kv), (FOUR if config.gated else TWO, s.f)]
+    per_block += [s.q, s.kv] if config.qk_norm else []
     return {
-        "vectors": Formula(per_block, (*s.blocks, n, b)),
+        "vectors": Formula(tuple(per_block), (*s.blocks, n, b)),
         "patterns": Formula(((*s.attentions, s.q[0], n, n, b),)),
     }
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import torch
-from torch import nn
 
-from model.attention import Attention
 from model.config import TransformerConfig
-from model.feedforward import FeedForward
-from model.norms import Normalization
-from model.positions import PositionEmbedding
 from model.transformer import Transformer
 
 PARTS = ("embedding", "positions", "attention", "feed_forward", "norms", "unembedding")
@@ -20,26 +15,26 @@ PARTS = ("embedding", "positions", "attention", "feed_forward", "norms", "unembe
 def parameters_by_part(transformer: Transformer) -> dict[str, int]:
     """Number of parameters by part, in the order of `PARTS`, parts without any left out.
 
-    A tied output matrix is the embedding itself and counts once, there. The values sum to all parameters.
+    A tied output matrix is the embedding itself and counts once, there; so do token types. What else lies between
+    the stream and the logits is "unembedding". The values sum to all parameters.
     """
     counts: Counter[str] = Counter()
-    for name, module in transformer.named_modules():
-        if isinstance(module, Attention):
-            part = "attention"
-        elif isinstance(module, FeedForward):
-            part = "feed_forward"
-        elif isinstance(module, Normalization):
-            part = "norms"
-        elif isinstance(module, PositionEmbedding):
-            part = "positions"
-        elif name == "unembed":
-            part = "unembedding"
-        elif isinstance(module, nn.Embedding):
-            part = "embedding"
-        else:
-            continue
-        counts[part] += sum(p.numel() for p in module.parameters())
+    for name, parameter in transformer.named_parameters():
+        counts[_part(name)] += parameter.numel()
     return {part: counts[part] for part in PARTS if counts[part]}
+
+
+def _part(name: str) -> str:
+    first, *inner = name.split(".")
+    if first in ("embed", "type_embed"):
+        return "embedding"
+    if first in ("pos_embed", "encoder_pos_embed"):
+        return "positions"
+    if first in ("unembed", "unembed_bias", "mlm_head"):
+        return "unembedding"
+    if {"attn", "cross_attn"} & set(inner):
+        return "attention"
+    return "feed_forward" if "mlp" in inner else "norms"
 
 
 def count_of_config(config: TransformerConfig) -> int:

@@ -144,7 +144,7 @@ def _draw_table(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheCh
         cells = [
             f"{cost.per_token:,.0f}",
             f"{cost.nbytes:,}",
-            f"{100 * cost.nbytes / whole.nbytes:.1f}\u00a0%",
+            numbers.percent(cost.nbytes / whole.nbytes),
             _percent(cost.key_error),
             _percent(cost.value_error),
             _loss(cost, whole),
@@ -159,7 +159,7 @@ def _draw_table(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheCh
 
 
 def _percent(error: float | None) -> str:
-    return "–" if error is None else f"{100 * error:.2f}\u00a0%"
+    return "–" if error is None else numbers.percent(error, 2)
 
 
 @st.cache_data(show_spinner=False, max_entries=512, hash_funcs={Trace: lambda run: run.id})

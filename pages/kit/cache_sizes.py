@@ -29,7 +29,7 @@ def draw(page: Page) -> None:
             st.markdown(say("size_no_cache", model=plan.name))
         else:
             _draw_formula(page, plan)
-        _draw_presets(page, plan)
+        _draw_presets(page)
 
 
 def _draw_controls(page: Page, plan: Plan) -> None:
@@ -87,8 +87,8 @@ def _draw_formula(page: Page, plan: Plan) -> None:
     st.markdown(say("symbols_cache"))
 
 
-def _draw_presets(page: Page, plan: Plan) -> None:
-    say, bits = page.say, plan.cache_bits
+def _draw_presets(page: Page) -> None:
+    say, bits = page.say, page.sel.plan_cache or 16
     models = {name: (preset.name, preset.config, preset.context) for name, preset in PRESETS.items()}
     if page.lm.config.kind == "decoder":
         own = page.lm.config

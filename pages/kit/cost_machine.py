@@ -134,7 +134,7 @@ def _draw_measured(page: Page, plan: Plan, machine: Machine) -> None:
     values = {
         "rate": _rate(page, rate),
         "ceiling": _rate(page, found.tokens_per_second),
-        "share": f"{100 * rate / found.tokens_per_second:.0f}",
+        "share": numbers.percent(rate / found.tokens_per_second, 0),
         "n": MEASURED_TOKENS,
     }
     st.markdown(say("speed_measured", **values))

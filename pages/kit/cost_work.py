@@ -35,7 +35,7 @@ def draw(page: Page, plan: Plan) -> None:
             "formula": training.symbols,
             "numbers": training.numbers,
             "flops": numbers.power_of_ten(training.value),
-            "tokens": numbers.with_prefix(TRAINING_TOKENS * n),
+            "tokens": numbers.count(TRAINING_TOKENS * n),
         }
         st.markdown(say("work_training", **values))
     with st.container(key="section_square", gap="small"):
@@ -72,7 +72,7 @@ def _draw_table(page: Page, plan: Plan) -> None:
         cells = [
             f"{growth:,}×",
             numbers.with_prefix(parts["attention"], "FLOP"),
-            f"{100 * share:.1f}\u00a0%",
+            numbers.percent(share),
             numbers.memory(matrix),
         ]
         rows.append((f"{length:,}", cells))

@@ -7,6 +7,9 @@ bits            entropies and costs
 probability     probabilities and weights
 percent         parts of a whole
 power_of_ten    differences that should be 0
+memory          bytes, in powers of 1,024
+with_prefix     operations, bytes a second: large numbers with a unit
+count           parameters
 """
 
 import math
@@ -78,6 +81,11 @@ def with_prefix(value: float, unit: str = "") -> str:
                 return f"{power_of_ten(value)}\u00a0{unit}".rstrip()
             return f"{three_digits(value / size)}\u00a0{prefix}{unit}"
     return f"{value:,.4g}\u00a0{unit}".rstrip()
+
+
+def count(value: float) -> str:
+    """Parameters or tokens in three digits, as the field writes them: 6.52 M, 175 B, 1.40 T."""
+    return with_prefix(value).replace("G", "B")
 
 
 def short_count(count: int) -> str:

@@ -81,6 +81,15 @@ def repaired(sel: Selection) -> Selection:
     return sel
 
 
+def resized(config: TransformerConfig, **changes: Any) -> TransformerConfig:
+    """`config` with other sizes; options of RoPE that belong to its own head size or positions are dropped."""
+    if "d_head" in changes or "positions" in changes:
+        changes = {"d_rotary": None, "rope_divisors": ()} | changes
+    if changes.get("positions", config.positions) != "rope":
+        changes["qk_norm"] = False
+    return config.replace(**changes)
+
+
 def _changed(base: TransformerConfig, sel: Selection) -> TransformerConfig:
     """What the reader left alone follows what was changed: neurons the width, key/value heads the heads."""
     changes: dict[str, Any] = {}
@@ -99,7 +108,7 @@ def _changed(base: TransformerConfig, sel: Selection) -> TransformerConfig:
         changes["positions"] = "learned" if sel.plan_learned else turned
     if sel.plan_gated is not None and sel.plan_gated != base.gated:
         changes["activation"] = "swiglu" if sel.plan_gated else "gelu_tanh"
-    return base.replace(**changes)
+    return resized(base, **changes)
 
 
 def _divisor(whole: int, wanted: int) -> int:

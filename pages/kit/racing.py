@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import streamlit as st
 
-from model.analysis.cache_race import Lane, Race
+from model.analysis.cache_race import Race
 from pages.kit import errors, figures, loading, numbers, selection, show
-from pages.kit.figures import Series
+from pages.kit.figures import Series, style
 from pages.kit.page import Page
 from pages.kit.show import Kind, Scale
 
@@ -127,24 +127,33 @@ def _draw_times(page: Page, racing: Racing) -> None:
     say, palette, race = page.say, page.palette, racing.race
     positions = np.arange(len(race.prompt), len(race.prompt) + race.n)
 
-    def times(lane: Lane) -> np.ndarray:
-        out = np.full(race.n, np.nan)
-        out[: lane.written] = lane.milliseconds
-        return out
+    def padded(values: list[float]) -> np.ndarray:
+        return np.array([*values, *[np.nan] * (race.n - len(values))])
 
+    lanes = (("uncached_short", race.uncached, palette.key), ("cached_short", race.cached, palette.accent))
+    series = [
+        Series(
+            say.plain(name), padded(lane.milliseconds), style.faded(colour, 0.45), points=True, line=False, named=False
+        )
+        for name, lane, colour in lanes
+    ]
+    series += [Series(say.plain(name), padded(lane.typical), colour) for name, lane, colour in lanes]
+    # A single delay of the machine would press all else to the floor.
+    top = 1.5 * max((value for _, lane, _ in lanes for value in lane.typical), default=1.0)
+    above = sum(value > top for _, lane, _ in lanes for value in lane.milliseconds)
     fig = figures.lines(
         positions,
-        [
-            Series(say.plain("uncached_short"), times(race.uncached), palette.key),
-            Series(say.plain("cached_short"), times(race.cached), palette.accent),
-        ],
+        series,
         palette,
         x_title=say.plain("position_axis"),
         y_title=say.plain("time_axis"),
+        y_range=(0.0, top),
         height=300,
         decimals=3,
     )
     text = say.plain("times_caption", device=str(page.lm.device).upper(), n=len(race.prompt))
+    if above:
+        text += " · " + say.plain("times_above", n=above)
     with st.container(key="section_times", gap="xsmall"):
         st.markdown(say("times_text"))
         caption = show.caption_html(Kind.MEASURED, say.plain("measured"), text, palette=palette)

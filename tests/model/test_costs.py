@@ -57,7 +57,9 @@ def total(formulas) -> float:
 def configs(draw):
     choose = lambda *options: draw(st.sampled_from(options))  # noqa: E731
     kind, kv, repeats = choose("decoder", "encoder", "encoder_decoder"), choose(1, 2, 3), choose(1, 2, 4)
-    flags = ("qkv_bias", "out_bias", "mlp_bias", "tied_embeddings", "embedding_norm")
+    positions = choose("rope", "learned", "sinusoidal", "alibi", "none")
+    flags = ["qkv_bias", "out_bias", "mlp_bias", "tied_embeddings", "embedding_norm", "unembed_bias"]
+    flags += ["qk_norm"] if positions == "rope" else []
     return TransformerConfig(
         vocab_size=draw(st.integers(1, 90)),
         d_model=2 * draw(st.integers(1, 20)),
@@ -69,7 +71,9 @@ def configs(draw):
         max_positions=draw(st.integers(1, 40)),
         kind=kind,
         n_encoder_layers=draw(st.integers(1, 3)) if kind == "encoder_decoder" else 0,
-        positions=choose("rope", "learned", "sinusoidal", "alibi", "none"),
+        positions=positions,
+        n_token_types=0 if kind == "encoder_decoder" else choose(0, 2),
+        head=choose("linear", "mlm", "none"),
         norm=choose("layernorm", "rmsnorm"),
         norm_place=choose("pre", "post"),
         activation=choose("relu", "gelu_tanh", "gelu_erf", "swiglu", "geglu"),
@@ -190,6 +194,12 @@ def test_flops_equal_torchs_counter(activation, heads, kind):
     with torch.no_grad():
         transformer(some_ids(1, n - 1), cache=cache)
     assert counted_flops(transformer, some_ids(1, 1), cache) == total(decode_flops(config, n))
+
+
+@pytest.mark.parametrize("head", ["mlm", "none"])
+def test_flops_of_other_heads(head):
+    transformer = tiny(kind="encoder", head=head)
+    assert counted_flops(transformer, some_ids(1, 9)) == total(pass_flops(transformer.config, 9))
 
 
 def test_flops_of_an_encoder_decoder():

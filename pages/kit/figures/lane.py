@@ -49,7 +49,7 @@ font-family:{style.SANS};color:{palette.ink}}}
 .atlas-lane dl{{display:flex;flex-wrap:wrap;gap:4px 26px;margin:0;padding:0}}
 .atlas-lane dt{{margin:0;color:{palette.muted};font-size:12.5px;font-weight:400;line-height:1.3}}
 .atlas-lane dd{{margin:0;font-family:{style.MONO};font-size:15px;font-variant-numeric:tabular-nums}}
-.atlas-lane .text{{display:flex;flex-direction:column-reverse;height:6em;overflow-y:auto;scrollbar-width:thin;
+.atlas-lane .text{{display:flex;flex-direction:column-reverse;height:84px;overflow-y:auto;scrollbar-width:thin;
 margin-top:9px}}
 .atlas-lane p{{margin:0 0 auto;font-size:14px;line-height:1.5;white-space:pre-wrap;overflow-wrap:anywhere}}
 .atlas-lane p span{{color:{palette.muted}}}

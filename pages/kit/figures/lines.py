@@ -13,13 +13,18 @@ from pages.kit.palette import Palette
 
 @dataclass(frozen=True)
 class Series:
-    """One curve. values: one number per x, NaN leaves a gap. dash: "solid", "dash" or "dot". points: draw dots."""
+    """One curve. values: one number per x, NaN leaves a gap. dash: "solid", "dash" or "dot". points: draw dots.
+
+    line: False draws dots alone. named: False leaves the name at the end out.
+    """
 
     name: str
     values: Sequence[float] | np.ndarray
     colour: str | None = None
     dash: str = "solid"
     points: bool = False
+    line: bool = True
+    named: bool = True
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ def lines(
         curves = [np.where(curve > 0, curve, np.nan) for curve in curves]
     low, high = y_range or _range(curves, log_y)
     colours = [one.colour or _colour(palette, index) for index, one in enumerate(series)]
-    names = [style.short(one.name, 22) for one in series]
+    names = [style.short(one.name, 22) if one.named else "" for one in series]
     top, bottom = (26 if marks else 12) + (16 if y_title else 0), 44 if x_title else 28
     right = max((style.columns(name) for name in names), default=0) * 7 + 18 if len(series) > 1 else 14
 
@@ -73,9 +78,9 @@ def lines(
                 x=places,
                 y=curve,
                 name=style.label(one.name, 22),
-                mode="lines+markers" if one.points else "lines",
+                mode="lines+markers" if one.points and one.line else "lines" if one.line else "markers",
                 line={"color": colour, "width": 2, "dash": one.dash},
-                marker={"color": colour, "size": 6},
+                marker={"color": colour, "size": 6 if one.line else 4},
                 hovertemplate=f"%{{fullData.name}}<br>%{{x:,}} → %{{y:.{decimals}~g}}<extra></extra>",
             )
         )
@@ -175,7 +180,7 @@ def _name_ends(
     ends = []
     for index, curve in enumerate(curves):
         finite = np.flatnonzero(np.isfinite(curve))
-        if finite.size:
+        if finite.size and names[index]:
             last = int(finite[-1])
             ends.append((float((measure(curve[last]) - low) / ((high - low) or 1)) * pixels, index, last))
     ends.sort()
