@@ -37,7 +37,8 @@ def _draw(page: Page, plan: Plan, kind: str, formulas: dict[str, Formula]) -> No
     values = [formula.value for formula in formulas.values()]
     names = [say.plain(f"memory_{name}") for name in formulas]
     figure = figures.bars(names, values, page.palette, printed=[numbers.memory(value) for value in values])
-    text = say.plain(f"{kind}_caption", n=f"{plan.context:,}", bits=plan.bits)
+    bits = plan.bits if kind == "using" else max(plan.bits, 16)
+    text = say.plain(f"{kind}_caption", n=f"{plan.context:,}", bits=bits)
     caption = show.caption_html(Kind.COMPUTED, say.plain("computed"), text, palette=page.palette)
     show.figure(figure, f"memory_{kind}", alt=say.plain(f"{kind}_alt"), caption=caption)
     steps = [

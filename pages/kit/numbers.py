@@ -77,7 +77,7 @@ def with_prefix(value: float, unit: str = "") -> str:
     """A large number in three digits with the prefix of its thousands: 350 GFLOP, 3.35 TB/s, 26.4 M."""
     for size, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K")):
         if value >= size:
-            if value >= 1e5 * size:  # beyond the last prefix
+            if value >= 1e4 * size:  # beyond the last prefix
                 return f"{power_of_ten(value)}\u00a0{unit}".rstrip()
             return f"{three_digits(value / size)}\u00a0{prefix}{unit}"
     return f"{value:,.4g}\u00a0{unit}".rstrip()

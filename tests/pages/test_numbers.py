@@ -130,3 +130,25 @@ def test_mixtures_are_written_as_they_are_read() -> None:
 )  # fmt: skip
 def test_mixtures_are_repaired(mix: str, repaired: str) -> None:
     assert mixture.repaired(mix, 6, 8) == repaired
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [(0, "0 B"), (1023, "1,023 B"), (1024, "1.00 KiB"), (2**31, "2.00 GiB"), (349e9, "325 GiB"), (2**51, "2.00 PiB")],
+)
+def test_memory(value: float, printed: str) -> None:
+    assert numbers.memory(value).replace("\u00a0", " ") == printed
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "printed"),
+    [(12, "FLOP", "12 FLOP"), (3.5e11, "FLOP", "350 GFLOP"), (3.35e12, "B/s", "3.35 TB/s"), (3.14e21, "", "3,140 E"),
+     (3.14e25, "FLOP", "3.1·10²⁵ FLOP"), (999, "", "999")],
+)  # fmt: skip
+def test_with_prefix(value: float, unit: str, printed: str) -> None:
+    assert numbers.with_prefix(value, unit).replace("\u00a0", " ") == printed
+
+
+@pytest.mark.parametrize(("value", "printed"), [(6_524_160, "6.52 M"), (174_604_259_328, "175 B"), (1.4e12, "1.40 T")])
+def test_count(value: float, printed: str) -> None:
+    assert numbers.count(value).replace("\u00a0", " ") == printed
