@@ -40,14 +40,14 @@ def draw_race(page: Page, n: int, room: int) -> None:
     kv_head = page.place.head // config.queries_per_kv
     with st.container(key="section_race", gap="small"):
         st.subheader(say("race_title", n=n), anchor=False)
-        st.markdown(say("race"))
+        st.markdown(say("race_rules"))
         with st.container(key="controls_race", horizontal=True, vertical_alignment="bottom"):
             most = min(int(RANGES["race"][1]), room)
             if most > RANGES["race"][0]:
                 with st.container(width=controls.WIDTH, gap=None):
-                    controls.label(page, "race_length", f"{n}")
+                    controls.label(page, "choose_race", f"{n}")
                     st.slider(
-                        say.label("race_length"),
+                        say.label("choose_race"),
                         int(RANGES["race"][0]),
                         most,
                         key=selection.widget("race", n),

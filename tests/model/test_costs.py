@@ -37,7 +37,7 @@ from model.hooks import edit
 from model.kernels import Visible
 from model.language import load
 from model.transformer import Transformer
-from model.zoo.catalog import CATALOG
+from model.zoo.catalog import available
 from tests.model.tiny import some_ids, tiny, tiny_config
 
 GIB = 2**30
@@ -89,8 +89,8 @@ def test_formula_equals_counted_parameters_of_any_config(config):
     assert parameter_count(config) == sum(p.numel() for p in module.parameters())
 
 
-@pytest.mark.parametrize("name", CATALOG)
-def test_formula_equals_counted_parameters_of_every_bundled_model(name):
+@pytest.mark.parametrize("name", available())
+def test_formula_equals_counted_parameters_of_every_model_at_hand(name):
     lm = load(name, device="cpu")
     counted = parameters_by_part(lm.transformer)
     assert {part: formula.count for part, formula in parameter_formulas(lm.config).items()} == counted

@@ -238,17 +238,17 @@ def test_neurons_and_kv_heads_follow_what_was_changed() -> None:
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"plan_d": "0"}, "plan_d is out of range"),
+        ({"plan_d": "0"}, "“Width d” cannot be 0"),
         ({"plan_d": "1000", "plan_heads": "7"}, "A width of 1,000 cannot be split into 7 equal heads"),
         ({"plan_d": "65536", "plan_heads": "1"}, "A width of 65,536 cannot be split into 1 equal heads"),
         ({"plan_kv": "5"}, "8 query heads cannot share 5 key/value heads evenly"),
-        ({"plan_layers": "-3"}, "plan_layers is out of range"),
-        ({"plan_vocab": "many"}, "“plan_vocab”"),
-        ({"plan_tied": "2"}, "“plan_tied”"),
-        ({"plan_bits": "7"}, "“plan_bits”"),
-        ({"machine": "abacus"}, "“machine”"),
-        ({"bandwidth": "0"}, "bandwidth is out of range"),
-        ({"tflops": "nan"}, "“tflops”"),
+        ({"plan_layers": "-3"}, "“Blocks L” cannot be −3"),
+        ({"plan_vocab": "many"}, "“Vocabulary V”"),
+        ({"plan_tied": "2"}, "“Output = embedding”"),
+        ({"plan_bits": "7"}, "“Bits a weight”"),
+        ({"machine": "abacus"}, "“Machine”"),
+        ({"bandwidth": "0"}, "“Bandwidth, GB/s” cannot be 0"),
+        ({"tflops": "nan"}, "“Arithmetic, TFLOP/s”"),
     ],
 )
 def test_a_link_that_asks_for_what_there_is_not(parameters: dict[str, str], sentence: str) -> None:

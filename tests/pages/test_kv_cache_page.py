@@ -250,15 +250,15 @@ def test_the_formula_with_a_models_numbers() -> None:
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"race": "5"}, "race is out of range"),
-        ({"race": "x"}, "“race”"),
-        ({"bits": "5"}, "“bits”"),
-        ({"kv_heads": "3"}, "kv_heads is out of range"),
-        ({"window": "-2"}, "window is out of range"),
-        ({"plan": "<b>"}, "“plan”"),
-        ({"plan_context": "99999999999"}, "plan_context is out of range"),
+        ({"race": "5"}, "“Tokens to write” cannot be 5"),
+        ({"race": "x"}, "“Tokens to write”"),
+        ({"bits": "5"}, "“Numbers kept in”"),
+        ({"kv_heads": "3"}, "“Key/value heads” cannot be 3"),
+        ({"window": "-2"}, "cannot be −2"),
+        ({"plan": "<b>"}, "“Model to reckon with”"),
+        ({"plan_context": "99999999999"}, "“Tokens of text n” cannot be"),
         ({"plan_kv": "3"}, "cannot share 3 key/value heads"),
-        ({"plan_cache": "3"}, "“plan_cache”"),
+        ({"plan_cache": "3"}, "“Bits in the cache”"),
     ],
 )
 def test_a_link_that_asks_for_what_there_is_not(parameters: dict[str, str], sentence: str) -> None:
