@@ -53,7 +53,7 @@ def draw_parameters(page: Page, plan: Plan) -> None:
     say, config = page.say, plan.config
     formulas = parameter_formulas(config)
     with st.container(key="section_parameters", gap="small"):
-        st.subheader(say("parameters_title", n=numbers.count(parameter_count(config))), anchor=False)
+        st.header(say("parameters_title", n=numbers.count(parameter_count(config))), anchor=False)
         st.markdown(say("parameters"))
         left, right = st.columns([1, 1.25], gap="large")
         with left, st.container(gap="xsmall"):
@@ -144,7 +144,7 @@ def draw_models(page: Page) -> None:
         rows.append((f"{mark}{title}\n{note}", cells))
     columns = [say.plain(f"models_{name}") for name in ("name", "parameters", "rule", "weights", "cache", "read")]
     with st.container(key="section_models", gap="xsmall"):
-        st.subheader(say("models_title"), anchor=False)
+        st.header(say("models_title"), anchor=False)
         with st.container(key="models_table"):
             table = figures.number_table(columns, rows, page.palette, description=say.plain("models_alt"))
             st.html(f'<div style="overflow-x:auto">{table}</div>')

@@ -39,7 +39,7 @@ def draw_race(page: Page, n: int, room: int) -> None:
     layer = page.place.layer
     kv_head = page.place.head // config.queries_per_kv
     with st.container(key="section_race", gap="small"):
-        st.subheader(say("race_title", n=n), anchor=False)
+        st.header(say("race_title", n=n), anchor=False)
         st.markdown(say("race_rules"))
         with st.container(key="controls_race", horizontal=True, vertical_alignment="bottom"):
             most = min(int(RANGES["race"][1]), room)

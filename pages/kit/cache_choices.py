@@ -19,7 +19,7 @@ def draw(page: Page) -> None:
     """Controls for a cache of one's own, and what each way costs."""
     say = page.say
     with st.container(key="section_smaller", gap="small"):
-        st.subheader(say("smaller_title"), anchor=False)
+        st.header(say("smaller_title"), anchor=False)
         st.markdown(say("smaller"))
         chosen = _draw_controls(page)
         found = _measure(page, [*offered(page), chosen])

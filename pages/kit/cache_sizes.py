@@ -19,7 +19,7 @@ def draw(page: Page) -> None:
     """A preset, its length, heads and bits; the formula with these numbers; all presets side by side."""
     say, plan = page.say, plans.of(page.sel)
     with st.container(key="section_plan_sizes", gap="small"):
-        st.subheader(say("size_title"), anchor=False)
+        st.header(say("size_title"), anchor=False)
         st.markdown(say("size"))
         with st.container(key="controls_sizes", horizontal=True, vertical_alignment="bottom"):
             choose_preset(page)

@@ -21,7 +21,7 @@ def draw(page: Page, plan: Plan) -> None:
     """The machine, its two ceilings with their arithmetic, and what was measured where it is this one."""
     say, sel = page.say, page.sel
     with st.container(key="section_machine", gap="small"):
-        st.subheader(say("machine_title"), anchor=False)
+        st.header(say("machine_title"), anchor=False)
         st.markdown(say("machine"))
         machine = machines.of(sel, page.lm)
         _draw_controls(page, machine)

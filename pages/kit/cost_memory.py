@@ -21,7 +21,7 @@ def draw(page: Page, plan: Plan) -> None:
     activations = activation_formulas(config, plan.context, plan.bits)
     training |= {f"activations_{name}": formula for name, formula in activations.items()}
     with st.container(key="section_memory", gap="small"):
-        st.subheader(say("memory_title"), anchor=False)
+        st.header(say("memory_title"), anchor=False)
         st.markdown(say("memory"))
         for column, (kind, formulas) in zip(
             st.columns(2, gap="large"), (("using", using), ("training", training)), strict=True

@@ -18,7 +18,7 @@ def draw(page: Page, plan: Plan) -> None:
     """Formulas with their numbers, work by length, pairs by length."""
     say = page.say
     with st.container(key="section_work", gap="small"):
-        st.subheader(say("work_title"), anchor=False)
+        st.header(say("work_title"), anchor=False)
         st.markdown(say("work"))
         left, right = st.columns(2, gap="large")
         with left, st.container(gap="xsmall"):
@@ -39,7 +39,7 @@ def draw(page: Page, plan: Plan) -> None:
         }
         st.markdown(say("work_training", **values))
     with st.container(key="section_square", gap="small"):
-        st.subheader(say("square_title"), anchor=False)
+        st.header(say("square_title"), anchor=False)
         st.markdown(say("square"))
         left, right = st.columns([1.15, 1], gap="large")
         with left, st.container(gap="xsmall"):

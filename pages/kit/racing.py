@@ -16,7 +16,7 @@ from pages.kit.show import Kind, Scale
 MAX_SECONDS = 20.0  # of writing, in both lanes together, before it asks to go on
 TICK = 0.15  # seconds between two looks
 TICK_SECONDS = 0.1  # of writing in a tick
-_KEY = "atlas_race"
+_KEY = "atlas_cache_race"
 
 
 @dataclass

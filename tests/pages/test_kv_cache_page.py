@@ -28,14 +28,14 @@ def opened(**parameters: object) -> AppTest:
     """The page when the race is over; in the browser that part of the page runs itself."""
     app = well(visit("kv_cache", **{name: str(value) for name, value in parameters.items()}))
     deadline = time.monotonic() + 100
-    while "atlas_race" in app.session_state and state(app).running:
+    while "atlas_cache_race" in app.session_state and state(app).running:
         assert time.monotonic() < deadline
         well(app.run())
     return app
 
 
 def state(app: AppTest) -> racing.Racing:
-    return app.session_state["atlas_race"]
+    return app.session_state["atlas_cache_race"]
 
 
 def fragments(app: AppTest) -> list[str]:
