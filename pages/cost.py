@@ -14,7 +14,18 @@ from model.analysis.costs import (
 from model.analysis.parameters import count_of_config
 from model.analysis.presets import PRESETS
 from model.config import TransformerConfig
-from pages.kit import cost_machine, cost_memory, cost_work, figures, numbers, plan_controls, plans, selection, show
+from pages.kit import (
+    cost_machine,
+    cost_memory,
+    cost_work,
+    figures,
+    numbers,
+    plan_controls,
+    plans,
+    selection,
+    show,
+    tokens,
+)
 from pages.kit.figures import Share, Step, Term
 from pages.kit.page import Page, opening
 from pages.kit.plans import Plan
@@ -25,6 +36,7 @@ MAX_COUNTED = 160  # blocks of a module that is built, without memory for its nu
 
 def draw(page: Page) -> None:
     plan = plans.of(page.sel)
+    tokens.strip(page, query=page.sel.query)
     plan_controls.draw(page, plan)
     draw_symbols(page, plan)
     draw_parameters(page, plan)

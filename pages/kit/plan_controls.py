@@ -57,6 +57,14 @@ def draw(page: Page, plan: Plan) -> None:
         }
         for name, on in flags.items():
             st.toggle(say.label(name), key=selection.widget(name, on))
+        n = len(page.run.tokens)
+        st.button(
+            say.label("plan_own_length", n=n),
+            key="plan_own_length",
+            disabled=plan.context == n,
+            on_click=selection.update,
+            kwargs={"plan_context": n},
+        )
         if any(getattr(page.sel, name) is not None for name in plans.NOTHING_CHANGED):
             st.button(
                 say.label("plan_back", model=plan.name),

@@ -219,6 +219,15 @@ def test_turning_every_size(storyteller: LanguageModel) -> None:
     assert not [name for name in app.query_params if name.startswith("plan")]
 
 
+def test_the_length_of_the_readers_text() -> None:
+    app = opened(text="one two", plan="gpt3")
+    assert app.button(key="plan_own_length").label == "Reckon with your 2 tokens"
+    well(app.button(key="plan_own_length").click().run())
+    assert app.query_params["plan_context"] == "2"
+    assert "Reading 2 tokens" in boxes(app)[1]
+    assert app.button(key="plan_own_length").disabled
+
+
 def test_another_preset_forgets_what_was_changed() -> None:
     app = opened(plan="gpt2", plan_d=1536, plan_bits=4)
     app.main.selectbox(key="choose_plan").set_value("gpt3")
