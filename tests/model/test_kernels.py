@@ -79,7 +79,8 @@ def test_fused_equals_explicit_equals_formula(kind, heads, lengths, alibi, seed)
     close(results[1].double(), one_by_one(q, k, v, mask, see.bias, 8**-0.5))
     for ours, theirs in zip(*gradients, strict=True):
         assert ours.isfinite().all()
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        # With one visible key a query's gradient is 0: terms of some tens that cancel, each rounded in fp32.
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=5e-5)
     assert attended.pattern is not None
     rows = mask.any(-1).expand(-1, heads[0], -1).float()
     close(attended.pattern.sum(-1), rows)  # 1 for every query that may read something, 0 for the others
