@@ -40,12 +40,14 @@ def look_up(page: Page, texts: list[str]) -> list[Word | None]:
 
 
 def tell_pieces(page: Page, words: list[Word]) -> None:
-    """A sentence for each word that is several tokens."""
+    """A sentence for each word that is several tokens, and one for what that means."""
     told = {word.ids: word for word in words if len(word.ids) > 1}
     for word in told.values():
         pieces = " ".join(code(label) for label in word.labels[:12]) + (" …" if len(word.labels) > 12 else "")
         # The pieces are code already, and a value of a text would be escaped.
         st.markdown(page.say("pieces", word=word.text, n=len(word.ids)) + f" {pieces}")
+    if told:
+        st.markdown(page.say("pieces_note"))
 
 
 def ids(word: Word) -> str:
