@@ -158,8 +158,8 @@ def draw_models(page: Page) -> None:
     with st.container(key="section_models", gap="xsmall"):
         st.header(say("models_title"), anchor=False)
         with st.container(key="models_table"):
-            table = figures.number_table(columns, rows, page.palette, description=say.plain("models_alt"))
-            st.html(f'<div style="overflow-x:auto">{table}</div>')
+            table = figures.number_table(columns, rows, page.palette, description=say.plain("models_alt"), scrolls=True)
+            st.html(table)
         show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("models_caption"))
 
 

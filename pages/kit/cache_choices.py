@@ -154,7 +154,7 @@ def _draw_table(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheCh
     columns = ("way", "per_token", "for_text", "share", "key_error", "value_error", "loss")
     titles = [say.plain(f"column_{column}") for column in columns]
     with st.container(key="numbers_table", gap="xsmall"):
-        st.html(figures.number_table(titles, rows, page.palette, description=say.plain("table_alt")))
+        st.html(figures.number_table(titles, rows, page.palette, description=say.plain("table_alt"), scrolls=True))
     show.caption(Kind.MEASURED, say.plain("measured"), say.plain("table_caption", n=len(page.run.tokens)))
 
 

@@ -106,8 +106,8 @@ def _draw_presets(page: Page) -> None:
     columns = [say.plain(f"preset_{name}") for name in ("model", "context", "token", "own", "all")]
     columns += [say.plain("preset_grouped", n=SHARED), say.plain("preset_one")]
     with st.container(key="presets_table", gap="xsmall"):
-        table = figures.number_table(columns, rows, page.palette, description=say.plain("presets_alt"))
-        st.html(f'<div style="overflow-x:auto">{table}</div>')
+        table = figures.number_table(columns, rows, page.palette, description=say.plain("presets_alt"), scrolls=True)
+        st.html(table)
     show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("presets_caption", bits=bits))
 
 

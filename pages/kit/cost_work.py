@@ -77,8 +77,8 @@ def _draw_table(page: Page, plan: Plan) -> None:
         ]
         rows.append((f"{length:,}", cells))
     columns = [say.plain(f"square_{name}") for name in ("length", "pairs", "work", "share", "matrix")]
-    table = figures.number_table(columns, rows, page.palette, description=say.plain("square_alt"))
-    st.html(f'<div style="overflow-x:auto">{table}</div>')
+    table = figures.number_table(columns, rows, page.palette, description=say.plain("square_alt"), scrolls=True)
+    st.html(table)
     show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("square_caption"))
 
 
