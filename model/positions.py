@@ -22,13 +22,15 @@ def positions_from_mask(attention_mask: Tensor) -> Tensor:
     return (attention_mask.long().cumsum(-1) - 1).clamp_min(0)
 
 
-def sinusoidal_table(length: int, d_model: int, device: torch.device | None = None) -> Tensor:
+def sinusoidal_table(
+    length: int, d_model: int, device: torch.device | None = None, *, theta: float = 10_000.0
+) -> Tensor:
     """`(length, d_model)` sines (even columns) and cosines (odd columns) of Vaswani et al. 2017, section 3.5.
 
-    Column pair i has the angular frequency 10000^(-2i / d_model).
+    Column pair i has the angular frequency theta^(-2i / d_model); every model here has the paper's 10,000.
     """
     frequency = torch.exp(
-        torch.arange(0, d_model, 2, device=device, dtype=torch.float32) * (-math.log(10_000.0) / d_model)
+        torch.arange(0, d_model, 2, device=device, dtype=torch.float32) * (-math.log(theta) / d_model)
     )
     angle = torch.arange(length, device=device, dtype=torch.float32)[:, None] * frequency  # (length, d_model / 2)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)

@@ -9,6 +9,7 @@ from model.analysis.flash_tiles import ORDERS
 from model.analysis.flash_traffic import BYTES, CHIPS
 from model.analysis.neuron_effects import RANKINGS
 from model.analysis.norm_steps import HALVES, NORMS
+from model.analysis.position_models import SCHEMES
 from model.analysis.projection import DIMENSIONS, PROJECTIONS
 from model.analysis.smaller_caches import BITS, head_counts
 from model.sampling import SamplingSettings
@@ -46,6 +47,9 @@ class Selection:
     `race` tokens are written with and without the cache; `kv_heads`, `bits` (0: as the model computes) and `window`
     (0: none) choose a smaller cache to measure. `plan` is a model to reckon with, the loaded one or a preset, and each
     `plan_…` replaces one of its values; `machine` is what it runs on, unless `bandwidth` (GB/s) and `tflops` are given.
+    `scheme` is one of `POSITION_SCHEMES`, `position` a place in a text, `pair` two features that belong together,
+    `theta` the base of their wavelengths, `table_width` the features of the sinusoidal table, `slopes` the number of
+    heads that ALiBi has and `slope` one of them; `swapped` and `sample` choose between texts.
     """
 
     model: str = DEFAULT_MODEL
@@ -114,6 +118,15 @@ class Selection:
     machine: str = machines.HERE
     bandwidth: float | None = None
     tflops: float | None = None
+    scheme: str | None = None
+    position: int | None = None
+    pair: int | None = None
+    theta: float | None = None
+    table_width: int | None = None
+    slopes: int = 4
+    slope: int = 0
+    swapped: str = "example"
+    sample: str = "story"
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -146,8 +159,17 @@ RANGES: dict[str, tuple[float, float]] = {
     "window": (0, 100_000),
     **plans.RANGES,
     **machines.RANGES,
+    "slopes": (1, 32),
+    "slope": (0, 31),
 }
 SCALES = ("linear", "log")
+POSITION_SCHEMES = SCHEMES[:-1]  # without "none", of which there is nothing to draw
+MAX_POSITIONS = 128  # rows of a table of positions that are shown
+THETAS = (100.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)
+TABLE_WIDTHS = (8, 16, 32, 64, 96, 128, 256, 512)
+MAX_PAIRS = TABLE_WIDTHS[-1] // 2
+SWAPPED = ("example", "own")
+SAMPLES = ("story", "own")
 # What a word in the address may be; None, where it is the default, always.
 OPTIONS: dict[str, tuple[object, ...]] = {
     "half": HALVES,
@@ -166,6 +188,11 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "plan_bits": plans.WEIGHT_BITS,
     "plan_cache": plans.CACHE_BITS,
     "machine": machines.NAMES,
+    "scheme": POSITION_SCHEMES,
+    "theta": THETAS,
+    "table_width": TABLE_WIDTHS,
+    "swapped": SWAPPED,
+    "sample": SAMPLES,
 }
 # Characters that a text may have.
 TEXT_LENGTHS = {
@@ -221,7 +248,8 @@ def repaired(selection: Selection) -> Selection:
         if getattr(selection, name) not in (*options, getattr(Selection, name)):
             notices.add("unreadable", name=name)
             selection = replace(selection, **{name: getattr(Selection, name)})
-    for name, count in {"number": lm.config.d_model, "neuron": lm.config.d_ff}.items():
+    counts = {"number": lm.config.d_model, "neuron": lm.config.d_ff, "position": MAX_POSITIONS, "pair": MAX_PAIRS}
+    for name, count in counts.items():
         value = getattr(selection, name)
         if value is not None and not 0 <= value < count:
             fitting = min(max(value, 0), count - 1)

@@ -14,6 +14,8 @@ business.
     look_up          one-hot vector × table = row
     triangle         three words and their distances
     point_map        words as points, flat or spatial
+    position_table   a table with a row per position, as a heatmap
+    rotation         a pair of features turned by its position
     draw_bar         the cumulative bar with the random draw on it
     token_costs      surprise per token along the text
     cost_changes     the same in two runs, side by side
@@ -55,6 +57,8 @@ from pages.kit.figures.number_table import number_table
 from pages.kit.figures.one_hot_bar import one_hot_bar
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
 from pages.kit.figures.point_map import MapPoint, point_map
+from pages.kit.figures.position_table import position_table
+from pages.kit.figures.rotation import Turn, rotation
 from pages.kit.figures.scaling import variance_of_dots, with_and_without
 from pages.kit.figures.shaded_texts import ShadedText, shaded_texts
 from pages.kit.figures.shares import Share, share_table
@@ -87,6 +91,7 @@ __all__ = [
     "Term",
     "Tiles",
     "TokenRow",
+    "Turn",
     "activation_curves",
     "arithmetic",
     "bars",
@@ -108,6 +113,8 @@ __all__ = [
     "one_hot_bar",
     "pass_diagram",
     "point_map",
+    "position_table",
+    "rotation",
     "shaded_texts",
     "share_table",
     "stacked_bars",
