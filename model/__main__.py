@@ -1,4 +1,4 @@
-"""The command line: python -m model list | fetch | trace | generate | train | index."""
+"""The command line: python -m model list | fetch | trace | generate | translate | train | index."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m model", description="Transformer Atlas, the model room.")
-    commands = parser.add_subparsers(required=True, metavar="list | fetch | trace | generate | train | index")
+    commands = parser.add_subparsers(required=True, metavar="list | fetch | trace | generate | translate | train | index")
 
     listing = commands.add_parser("list", help="what can be loaded")
     listing.add_argument("--json", action="store_true", help="machine-readable")
@@ -49,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
 
     trace = commands.add_parser("trace", help="run once over a text and write activations to an .npz file")
     _common(trace)
+    trace.add_argument(
+        "--source", type=_printable, help="what an encoder-decoder translates; --text is what it has so far"
+    )
     trace.add_argument("--hooks", required=True, help="hook names, separated by commas")
     trace.add_argument("--out", required=True, type=Path, help="file to write, .npz")
     trace.set_defaults(run=_trace)
@@ -67,13 +70,19 @@ def _parser() -> argparse.ArgumentParser:
     writing.add_argument("--json", action="store_true", help="machine-readable, with every step")
     writing.set_defaults(run=_generate)
 
+    translating = commands.add_parser("translate", help="translate a sentence by beam search")
+    _common(translating, "translator")
+    translating.add_argument("--beam", type=int, default=4, help="hypotheses at a time; 1: greedy")
+    translating.add_argument("--alpha", type=float, default=0.6, help="length penalty, ((5 + length) / 6) ** alpha")
+    translating.set_defaults(run=_translate)
+
     commands.add_parser("train", help="train a model (see: python -m model train --help)")
     commands.add_parser("index", help="find the texts that light each neuron up (see: python -m model index --help)")
     return parser
 
 
-def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", default="storyteller", help="an id that `list` shows, or a checkpoint folder")
+def _common(parser: argparse.ArgumentParser, model: str = "storyteller") -> None:
+    parser.add_argument("--model", default=model, help="an id that `list` shows, or a checkpoint folder")
     parser.add_argument("--text", required=True, type=_printable)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
     parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
@@ -123,7 +132,7 @@ def _fetch(args: argparse.Namespace) -> int:
 
 
 def _trace(args: argparse.Namespace) -> int:
-    run = _load(args).trace(args.text)
+    run = _load(args).trace(args.text, source=args.source)
     arrays: dict[str, np.ndarray] = {
         "tokens": np.array(run.tokens),
         "token_strings": np.array(run.token_strings, dtype=np.str_),
@@ -164,6 +173,11 @@ def _generate(args: argparse.Namespace) -> int:
         print(json.dumps({"text": text, "ids": [s["id"] for s in steps], "steps": steps}, ensure_ascii=False))
     else:
         print()
+    return 0
+
+
+def _translate(args: argparse.Namespace) -> int:
+    print(_load(args).translate(args.text, beam=args.beam, alpha=args.alpha))
     return 0
 
 
