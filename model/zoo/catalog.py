@@ -20,7 +20,8 @@ class Entry:
     """One model: `family` as its config names it, `languages` as ISO 639-1 codes, `licence` as SPDX identifier.
 
     `kind` is "base" (continues texts), "chat" (trained on dialogues as well), "masked" (fills gaps), "sentences"
-    (a vector for a text) or "own" (found in the operator's folder). Without `sources` it is bundled or the operator's.
+    (a vector for a text), "translation" (reads one text, writes another) or "own" (found in the operator's folder).
+    Without `sources` it is bundled or the operator's. What is not `listed` is no choice on the pages about one model.
     `stated_parameters` and `stated_bytes` hold before it has been fetched; bytes are those of the download.
     """
 
@@ -32,6 +33,7 @@ class Entry:
     sources: tuple[Source, ...] = ()
     stated_parameters: int = 0
     stated_bytes: int = 0
+    listed: bool = True
 
     @property
     def folder(self) -> Path:
@@ -89,6 +91,8 @@ CATALOG: dict[str, Entry] = {
     entry.id: entry
     for entry in (
         Entry("storyteller", "llama", ("en", "zh"), "MIT"),
+        Entry("translator", "transformer-atlas", ("en", "zh"), "MIT", "translation", listed=False),
+        Entry("reader", "transformer-atlas", ("en", "zh"), "MIT", "masked", listed=False),
         Entry(
             "smollm2-135m-instruct",
             "llama",

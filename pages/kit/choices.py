@@ -13,7 +13,7 @@ from model.analysis.position_models import SCHEMES
 from model.analysis.projection import DIMENSIONS, PROJECTIONS
 from model.analysis.smaller_caches import BITS, head_counts
 from model.sampling import SamplingSettings
-from model.zoo.catalog import CATALOG, available
+from model.zoo.catalog import CATALOG, Entry, available
 from pages.kit import limits, loading, machines, mixture, notices, plans, switches
 from pages.kit.prose import COMMON, Prose
 
@@ -204,9 +204,14 @@ TEXT_LENGTHS = {
 }
 
 
+def models() -> dict[str, Entry]:
+    """The models that the reader can choose: those on this machine that the pages about one model can show."""
+    return {name: entry for name, entry in available().items() if entry.listed}
+
+
 def repaired(selection: Selection) -> Selection:
     """`selection` with every value within what there is; what had to change is noted for the reader."""
-    if selection.model not in available():
+    if selection.model not in models():
         notices.add("unknown_model", name=selection.model[:40], model=DEFAULT_MODEL)
         selection = replace(selection, model=DEFAULT_MODEL)
     try:

@@ -3,8 +3,8 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from model.zoo.catalog import KINDS, Entry, available
-from pages.kit import fetching, limits, loading, navigation, selection
+from model.zoo.catalog import KINDS, Entry
+from pages.kit import choices, fetching, limits, loading, navigation, selection
 from pages.kit.prose import LANGUAGES, Prose
 
 EXAMPLES = ("english", "chinese", "code", "pattern")
@@ -22,7 +22,7 @@ def draw(known: dict[str, StreamlitPage], current: str) -> None:
 
 
 def _model(name: str, say: Prose) -> None:
-    entries = available()
+    entries = choices.models()
     kinds = {kind: say.plain(f"kind_{kind}") for kind in dict.fromkeys(entry.kind for entry in entries.values())}
     st.selectbox(
         say.label("model"),
