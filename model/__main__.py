@@ -37,7 +37,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m model", description="Transformer Atlas, the model room.")
-    commands = parser.add_subparsers(required=True, metavar="list | fetch | trace | generate | translate | train | index")
+    commands = parser.add_subparsers(
+        required=True, metavar="list | fetch | trace | generate | translate | train | index"
+    )
 
     listing = commands.add_parser("list", help="what can be loaded")
     listing.add_argument("--json", action="store_true", help="machine-readable")

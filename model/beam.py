@@ -145,8 +145,7 @@ class _Reader:
         self.device = weight.device
         self.source = None if source is None else torch.tensor([list(source)], device=self.device)
         self.mask = None if source_mask is None else torch.tensor([list(source_mask)], device=self.device)
-        end = transformer.config.eos_id
-        self.ends = () if end is None else (end,)
+        self.ends = transformer.config.eos_ids
         self.rows: dict[tuple[int, ...], int] = {}  # the cache's rows: what each has read
         self.cache: KVCache | None = None
         if room is not None:
