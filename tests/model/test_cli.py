@@ -193,3 +193,22 @@ def test_the_api_of_the_readme():
     with lm.edit({"blocks.2.attn.hook_z": lambda z, name: torch.zeros_like(z)}):
         assert not torch.equal(lm.trace(TEXT).logits, trace.logits)
     assert load(ROOT / "model" / "weights" / "storyteller", device="cpu").trace(TEXT).tokens == trace.tokens
+
+
+def test_translate(capsys):
+    from model import load
+
+    out = run(capsys, "translate", "--text", "I love you.", "--beam", "2")
+    assert out == load("translator", device="cpu").translate("I love you.", beam=2) + "\n"
+    assert "爱" in out
+
+
+def test_trace_of_a_translator_needs_its_source(capsys, tmp_path):
+    hook = "blocks.2.cross_attn.hook_pattern"
+    line = ["trace", "--model", "translator", "--text", "我", "--hooks", hook, "--out", str(tmp_path / "run.npz")]
+    run(capsys, *line, "--source", "I love you.")
+    with np.load(tmp_path / "run.npz", allow_pickle=False) as arrays:
+        assert arrays[hook].shape == (6, 2, 5)
+        assert arrays[hook].sum(-1) == pytest.approx(np.ones((6, 2)), abs=1e-5)
+    assert main(line) == 2
+    assert "needs one" in capsys.readouterr().err
