@@ -125,6 +125,7 @@ def test_sampling_settings_are_those_of_the_model_room() -> None:
         ({"top_p": 1.5}, {"top_p": 1.0}, "clamped_number"),
         ({"seed": -1}, {"seed": 0}, "clamped_number"),
         ({"model": "/etc/passwd"}, {"model": choices.DEFAULT_MODEL}, "unknown_model"),
+        ({"model": "translator"}, {"model": choices.DEFAULT_MODEL}, "unknown_model"),  # not for pages about one model
         ({}, {}, None),
     ],
 )
