@@ -21,7 +21,7 @@ from pages.kit.components import Panel, Picked, matrices
 from pages.kit.page import Page, opening
 from pages.kit.show import Kind, Scale
 
-MAX_TOKENS = 64  # of the sentence that the four are drawn on: as many as they were trained on
+MAX_TOKENS = 18  # of the text that the four are drawn on: so many fit beside each other
 DETAILS = {
     "sinusoidal": position_tables.draw_sinusoidal,
     "learned": position_tables.draw_learned,
