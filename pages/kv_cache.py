@@ -92,9 +92,10 @@ def draw_outcome(page: Page, state: Racing) -> None:
     with left:
         st.markdown(say("outcome_title"))
         st.markdown(say("outcome_ratio", n=both, ratio=f"{race.ratio:.1f}"))
-        lanes = {"cached": race.cached.typical, "uncached": race.uncached.typical}
-        ends = {"first": 0, "last": both - 1}
-        values = {f"{n}_{end}": numbers.three_digits(ms[i]) for n, ms in lanes.items() for end, i in ends.items()}
+        values = {}
+        for name, lane in (("cached", race.cached), ("uncached", race.uncached)):
+            first, last = lane.thirds(both)
+            values |= {f"{name}_first": numbers.three_digits(first), f"{name}_last": numbers.three_digits(last)}
         st.markdown(say("outcome_times", **values))
         read = {"cached": f"{race.cached.tokens_read:,}", "uncached": f"{race.uncached.tokens_read:,}"}
         st.markdown(say("outcome_read", **read))

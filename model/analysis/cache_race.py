@@ -52,6 +52,17 @@ class Lane:
         reach = SMOOTHED // 2
         return [median(self.milliseconds[max(0, i - reach) : i + reach + 1]) for i in range(self.written)]
 
+    def thirds(self, n: int) -> tuple[float, float]:
+        """Median milliseconds of the first and of the last third of the first `n` tokens written.
+
+        Raises:
+            ValueError: if so many were not written.
+        """
+        if not 0 < n <= self.written:
+            raise ValueError(f"{self.written} tokens were written, not {n}.")
+        third = max(1, n // 3)
+        return median(self.milliseconds[:third]), median(self.milliseconds[n - third : n])
+
     def advance(self, text: Sequence[int]) -> tuple[int, Tensor]:
         """Write the token that follows prompt and `text`, greedily; returns it and the logits `(vocabulary,)`."""
         begun = time.perf_counter()

@@ -107,3 +107,14 @@ def test_nothing_happens_after_the_end() -> None:
     race = ran(Race(tiny(), PROMPT, 2))
     race.advance()
     assert (race.cached.written, race.uncached.written, len(race.text)) == (2, 2, 2)
+
+
+def test_what_is_typical() -> None:
+    lane = Race(tiny(), PROMPT, 9).cached
+    lane.milliseconds = [9.0, 1.0, 2.0, 3.0, 50.0, 4.0, 5.0, 6.0, 70.0]
+    assert lane.typical[4] == 5.0
+    assert lane.typical[0] == 3.0
+    assert lane.thirds(9) == (2.0, 6.0)
+    assert lane.thirds(2) == (9.0, 1.0)
+    with pytest.raises(ValueError, match="written"):
+        lane.thirds(10)
