@@ -100,7 +100,7 @@ def _draw_replay(page: Page) -> None:
         typed = st.text_input(say.label("word"), key=kept("merge_word", TRY[0]), max_chars=MAX_WORD, width=240)
         word = typed[:MAX_WORD]  # the browser's own limit can be passed
         try:
-            steps = _merges(tokenizer, word)
+            steps = _merges(page.lm.name, tokenizer, word)
         except ValueError:
             steps = []
         last = len(steps) - 1
@@ -132,9 +132,9 @@ def _step(by: int) -> None:
     st.session_state["merge_step"] += by
 
 
-@st.cache_data(show_spinner=False, max_entries=128, hash_funcs={Tokenizer: id})
-def _merges(tokenizer: Tokenizer, word: str) -> list[MergeStep]:
-    return tokenizer.merges(word)
+@st.cache_data(show_spinner=False, max_entries=128)
+def _merges(name: str, _tokenizer: Tokenizer, word: str) -> list[MergeStep]:
+    return _tokenizer.merges(word)
 
 
 def _row(page: Page, steps: list[MergeStep], place: int) -> MergeRow:

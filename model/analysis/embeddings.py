@@ -67,7 +67,6 @@ class EmbeddingTable:
     """The rows of a model's token embedding, by word. Keeps no copy of them: only each row's length."""
 
     def __init__(self, transformer: Transformer, tokenizer: Tokenizer) -> None:
-        self.transformer = transformer
         self._weight = transformer.embed.weight.detach()
         self._tokenizer = tokenizer
         self.vocab_size, self.width = self._weight.shape

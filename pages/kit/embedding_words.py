@@ -5,7 +5,6 @@ import re
 import streamlit as st
 
 from model.analysis.embeddings import EmbeddingTable, Word
-from model.transformer import Transformer
 from pages.kit import limits
 from pages.kit.page import Page
 from pages.kit.prose import code
@@ -22,12 +21,12 @@ def split(text: str) -> list[str]:
 
 def table(page: Page) -> EmbeddingTable:
     """The embedding table of the page's model."""
-    return _table(page.lm.transformer, page)
+    return _table(page.lm.name, page)
 
 
-@st.cache_resource(show_spinner=False, max_entries=4, hash_funcs={Transformer: id})
-def _table(transformer: Transformer, _page: Page) -> EmbeddingTable:
-    return EmbeddingTable(transformer, _page.lm.tokenizer)
+@st.cache_resource(show_spinner=False, max_entries=2)  # each keeps its model's table in memory
+def _table(name: str, _page: Page) -> EmbeddingTable:
+    return EmbeddingTable(_page.lm.transformer, _page.lm.tokenizer)
 
 
 def look_up(page: Page, texts: list[str]) -> list[Word | None]:

@@ -19,7 +19,7 @@ def draw(page: Page) -> None:
     say = page.say
     with errors.guarded(say), st.container(key="section_vocabulary", gap="xsmall"):
         st.header(say("vocabulary_title"), anchor=False)
-        entries = _vocabulary(page.lm.tokenizer)
+        entries = _vocabulary(page.lm.name, page.lm.tokenizer)
         st.markdown(say("vocabulary_text", n=f"{len(entries):,}"))
         key = kept("vocabulary_query", say.plain("vocabulary_first"))
         query = st.text_input(say.label("vocabulary_query"), key=key, max_chars=MAX_QUERY, width=240)[:MAX_QUERY]
@@ -41,6 +41,6 @@ def draw(page: Page) -> None:
         show.caption(Kind.MEASURED, say.plain("measured"), text)
 
 
-@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs={Tokenizer: id})
-def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
-    return Vocabulary(tokenizer)
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _vocabulary(name: str, _tokenizer: Tokenizer) -> Vocabulary:
+    return Vocabulary(_tokenizer)
