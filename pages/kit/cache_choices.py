@@ -5,8 +5,8 @@ import time
 import streamlit as st
 
 from model.analysis.smaller_caches import BITS, CacheChoice, CacheCost, cache_cost, head_counts
+from model.language import LanguageModel
 from model.trace import Trace
-from model.transformer import Transformer
 from pages.kit import controls, figures, numbers, selection, show
 from pages.kit.page import Page
 from pages.kit.show import Kind
@@ -81,7 +81,7 @@ def _measure(page: Page, choices: list[CacheChoice]) -> dict[CacheChoice, CacheC
     for done, choice in enumerate(wanted):
         if time.perf_counter() - begun > QUIET_SECONDS:
             place.progress(done / len(wanted), page.say.plain("measuring", done=done, count=len(wanted)))
-        found[choice] = _cost(page.run, page.lm.transformer, choice)
+        found[choice] = _cost(page.run, page.lm, choice)
     place.empty()
     return found
 
@@ -163,5 +163,5 @@ def _percent(error: float | None) -> str:
 
 
 @st.cache_data(show_spinner=False, max_entries=512, hash_funcs={Trace: lambda run: run.id})
-def _cost(run: Trace, _transformer: Transformer, choice: CacheChoice) -> CacheCost:
-    return cache_cost(run, _transformer, choice)
+def _cost(run: Trace, _lm: LanguageModel, choice: CacheChoice) -> CacheCost:
+    return cache_cost(run, _lm.transformer, choice)
