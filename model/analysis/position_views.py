@@ -47,6 +47,17 @@ def rope_agreement(length: int, d_head: int, theta: float) -> Tensor:
     return (distance[..., None] * rope_frequencies(d_head, theta).double()).cos().mean(-1).float()
 
 
+def slopes(n_heads: int) -> list[float]:
+    """ALiBi's slope of each head."""
+    found: list[float] = alibi_slopes(n_heads).tolist()
+    return found
+
+
+def sinusoids(length: int, d_model: int, theta: float) -> Tensor:
+    """The sinusoidal table of any size and base, `(length, d_model)`."""
+    return sinusoidal_table(length, d_model, theta=theta)
+
+
 def alibi_matrix(length: int, n_heads: int, head: int) -> Tensor:
     """What ALiBi adds to one head's scores, `(length, length)`."""
     at = torch.arange(length)[None]

@@ -3,8 +3,7 @@
 import numpy as np
 import streamlit as st
 
-from model.analysis.position_views import alibi_matrix, alibi_shares
-from model.positions import alibi_slopes
+from model.analysis.position_views import alibi_matrix, alibi_shares, slopes
 from pages.kit import captions, figures, numbers, position_data, selection, show
 from pages.kit.choices import RANGES
 from pages.kit.components import Panel, matrices
@@ -27,30 +26,30 @@ def draw(page: Page) -> None:
         key = selection.widget("slope", head)
         st.number_input(say.label("choose_slope"), 0, max(sel.slopes - 1, 1), key=key, width=130)
     st.markdown(say("alibi"))
-    slopes = alibi_slopes(sel.slopes).tolist()
+    of_heads = slopes(sel.slopes)
     left, right = st.columns([1, 1.2], gap="large")
     with left, st.container(key="section_slopes", gap="xsmall"):
-        _draw_slopes(page, slopes, head)
+        _draw_slopes(page, of_heads, head)
     with right, st.container(key="section_bias", gap="xsmall"):
         _draw_bias(page, head)
     far = MAX_TOKENS // 2
-    terms = [Term(f"−{_slope(slopes[head])} · {far} = "), Term(f"−{_slope(slopes[head] * far)}", "result")]
+    terms = [Term(f"−{_slope(of_heads[head])} · {far} = "), Term(f"−{_slope(of_heads[head] * far)}", "result")]
     step = Step(say.plain("step_bias", n=far), terms)
     st.html(figures.arithmetic([Term(say.plain("head_number", n=head), "query")], [step], palette))
     with st.container(key="section_reach", gap="xsmall"):
-        _draw_reach(page, slopes, head)
+        _draw_reach(page, of_heads, head)
 
 
-def _draw_slopes(page: Page, slopes: list[float], head: int) -> None:
-    say, count = page.say, len(slopes)
+def _draw_slopes(page: Page, of_heads: list[float], head: int) -> None:
+    say, count = page.say, len(of_heads)
     st.markdown(say("slopes_title", n=count))
     shown = list(range(count)) if count <= 16 else sorted({*range(15), head, count - 1})
     fig = figures.bars(
         [say.plain("head_number", n=one) for one in shown],
-        [slopes[one] for one in shown],
+        [of_heads[one] for one in shown],
         page.palette,
         highlight=shown.index(head),
-        printed=[_slope(slopes[one]) for one in shown],
+        printed=[_slope(of_heads[one]) for one in shown],
     )
     power = count & (count - 1) == 0
     text = say.plain(
@@ -86,8 +85,8 @@ def _draw_bias(page: Page, head: int) -> None:
     show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("bias_caption"), scale, masked=say.plain("masked"))
 
 
-def _draw_reach(page: Page, slopes: list[float], head: int) -> None:
-    say, palette, count = page.say, page.palette, len(slopes)
+def _draw_reach(page: Page, of_heads: list[float], head: int) -> None:
+    say, palette, count = page.say, page.palette, len(of_heads)
     chosen = list(dict.fromkeys((0, head, count - 1)))
     colours = (palette.key, palette.accent, palette.value)
     series = []

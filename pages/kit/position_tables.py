@@ -10,11 +10,11 @@ from model.analysis.position_views import (
     row_lengths,
     similarity,
     sinusoid,
+    sinusoids,
     table_difference,
     wavelengths,
 )
 from model.language import LanguageModel
-from model.positions import sinusoidal_table
 from pages.kit import figures, numbers, position_data, selection, show
 from pages.kit.choices import MAX_POSITIONS, TABLE_WIDTHS, THETAS
 from pages.kit.figures import Mark, Series, Step, Term
@@ -76,7 +76,7 @@ def draw_sinusoidal(page: Page) -> None:
             key=selection.widget("table_width", width),
             width=200,
         )
-    table = sinusoidal_table(MAX_POSITIONS, width, theta=theta).numpy()
+    table = sinusoids(MAX_POSITIONS, width, theta).numpy()
     st.markdown(say("sinusoidal"))
     columns = (2 * pair, 2 * pair + 1)
     left, right = st.columns([1.15, 1], gap="large")
