@@ -14,7 +14,7 @@ from pages.kit.page import Page
 from pages.kit.show import Kind, Scale
 
 MAX_SECONDS = 20.0  # of writing, in both lanes together, before it asks to go on
-TICK = 0.15  # seconds between two looks
+TICK = 0.25  # seconds between two looks; more than a tick takes, so that clicks get through
 TICK_SECONDS = 0.1  # of writing in a tick
 _KEY = "atlas_cache_race"
 

@@ -8,7 +8,7 @@ from tests.browser.conftest import WAIT_MS, Server, Visits, settled
 
 expect.set_options(timeout=WAIT_MS)
 
-LONG = "/kv_cache?race=200&text=" + "The+little+cat+sat+on+the+mat.+" * 12  # seconds of writing
+LONG = "/kv_cache?race=200&text=" + "The+little+cat+sat+on+the+mat.+" * 27  # seconds of writing
 SHORT = "/kv_cache?race=8"
 
 
