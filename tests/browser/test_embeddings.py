@@ -64,11 +64,15 @@ def test_a_spatial_map_is_drawn_and_turns(app: Server, visit: Visits) -> None:
     box = figure.locator(".js-plotly-plot").bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 120, y, steps=8)
-    page.mouse.up()
-    page.wait_for_function(f"Math.abs({eye} - {before}) > 0.05")
+    for _ in range(20):  # a scene that is still being drawn does not take hold of the mouse
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 120, y, steps=8)
+        page.mouse.up()
+        page.wait_for_timeout(300)
+        if abs(page.evaluate(eye) - before) > 0.05:
+            return
+    raise AssertionError("Dragging does not turn the map.")
 
 
 def test_two_words_typed_one_after_the_other_both_stay(app: Server, visit: Visits) -> None:
