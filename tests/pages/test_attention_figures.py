@@ -17,7 +17,7 @@ def test_arithmetic_and_table_draw_text_as_it_stands(text: str) -> None:
     assert box.tags == plain.tags
     assert box.texts[1:] == [visible(text)] * 4
     table = read(figures.number_table([text, text], [(text.replace("\n", ""), [text])], LIGHT, description=text))
-    assert {tag for tag, _ in table.tags} == {"style", "table", "thead", "tbody", "tr", "th", "td"}
+    assert {tag for tag, _ in table.tags} == {"style", "div", "table", "thead", "tbody", "tr", "th", "td"}
 
 
 def test_terms_have_their_colours_and_places() -> None:
