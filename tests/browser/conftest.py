@@ -137,8 +137,12 @@ class Visits:
         touch: bool = False,
         scale: float = 1,
         locale: str = "en-US",
+        at_rest: bool = True,
     ) -> Page:
-        """Open `url` and wait for its first run. `scale`: device pixels per CSS pixel."""
+        """Open `url` and wait for its first run. `scale`: device pixels per CSS pixel.
+
+        A page that works on by itself has no rest until all is done: without `at_rest` that is not waited for.
+        """
         context = self.browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
@@ -153,7 +157,8 @@ class Visits:
         page.on("console", self._note)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.goto(url)
-        settled(page)
+        if at_rest:
+            settled(page)
         return page
 
     def _note(self, message: ConsoleMessage) -> None:

@@ -23,7 +23,7 @@ def stop(page: Page) -> Locator:
 
 
 def test_the_race_is_drawn_as_it_goes_and_stops_at_once(app: Server, visit: Visits) -> None:
-    page = visit(app.url + LONG)
+    page = visit(app.url + LONG, at_rest=False)
     expect(stop(page)).to_be_visible()
     page.evaluate("document.querySelector('h1').dataset.mine = 'still here'")
     seen: set[tuple[int, ...]] = set()
@@ -45,14 +45,14 @@ def test_the_race_is_drawn_as_it_goes_and_stops_at_once(app: Server, visit: Visi
 
 
 def test_a_click_on_a_link_while_it_races_changes_the_page(app: Server, visit: Visits) -> None:
-    page = visit(app.url + LONG)
+    page = visit(app.url + LONG, at_rest=False)
     expect(stop(page)).to_be_visible()
     page.get_by_role("link", name="Heads").click()
     expect(page.locator("h1")).to_have_text("What do the heads look for?")
 
 
 def test_a_choice_while_it_races_is_heard(app: Server, visit: Visits) -> None:
-    page = visit(app.url + LONG)
+    page = visit(app.url + LONG, at_rest=False)
     expect(stop(page)).to_be_visible()
     page.locator('[class*="st-key-choose_kv_head"]').first.get_by_role("radio", name="3", exact=True).click()
     expect(page.locator(".st-key-section_grid")).to_contain_text("head 3")
