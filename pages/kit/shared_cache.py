@@ -1,0 +1,95 @@
+"""A cache for all readers: what many ask for at once is made once, and what was used last stays."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Sized(Protocol):
+    """What knows its bytes."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value", bound=Sized)
+
+
+class _Entry(Generic[Value]):
+    """A value that is made or being made; `nbytes` is None until it is measured."""
+
+    def __init__(self) -> None:
+        self.future: Future[Value] = Future()
+        self.nbytes: int | None = None
+
+
+class SharedCache(Generic[Key, Value]):
+    """The values used last, as many as fit in `limit` bytes, and always the last one. Each is made at most once."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._entries: OrderedDict[Key, _Entry[Value]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def sizes(self) -> dict[Key, int]:
+        """Bytes of each finished value, the one used last at the end."""
+        with self._lock:
+            return self._sizes()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all finished values."""
+        return sum(self.sizes().values())
+
+    def get_or_make(
+        self, key: Key, make: Callable[[], Value], then: Callable[[list[Value]], Any] = lambda dropped: None
+    ) -> Value:
+        """The value of `key`: the kept one, or the one that another thread is just making, or what `make` returns.
+
+        `then` is called after a value was made, with those that had to leave for it. An error of `make` is raised for
+        all who wait, and nothing is kept.
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+            known = entry is not None
+            if entry is None:
+                entry = self._entries[key] = _Entry()
+            self._entries.move_to_end(key)
+        if known:
+            return entry.future.result()
+        try:
+            value = make()
+            nbytes = value.nbytes
+        except BaseException as error:
+            with self._lock:
+                del self._entries[key]
+            entry.future.set_exception(error)
+            raise
+        with self._lock:
+            entry.nbytes = nbytes
+            entry.future.set_result(value)
+            dropped = self._drop_oldest()
+        then(dropped)
+        return value
+
+    def drop(self, which: Callable[[Key], bool]) -> None:
+        """Let go of the finished values of these keys."""
+        with self._lock:
+            for key in [key for key in self._sizes() if which(key)]:
+                del self._entries[key]
+
+    def _sizes(self) -> dict[Key, int]:
+        return {key: entry.nbytes for key, entry in self._entries.items() if entry.nbytes is not None}
+
+    def _drop_oldest(self) -> list[Value]:
+        sizes = self._sizes()
+        total, dropped = sum(sizes.values()), []
+        for key in list(sizes)[:-1]:
+            if total <= self.limit:
+                break
+            total -= sizes[key]
+            dropped.append(self._entries.pop(key).future.result())
+        return dropped
