@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 from model.language import best_device
 from model.training.checkpoints import FILE
+from model.training.loop import Run, Settings
+from model.training.objectives import Objective
+from model.transformer import Transformer
 
 Recipe = Callable[[argparse.Namespace, torch.device], int]
 
@@ -51,3 +57,47 @@ def once(make: Callable[[], object]) -> None:
         make()
     if dist.is_initialized():
         dist.barrier()
+
+
+def carry_out(
+    transformer: Transformer,
+    objective: Objective,
+    settings: Settings,
+    args: argparse.Namespace,
+    figures: Callable[[], dict[str, float]],
+) -> Run | None:
+    """Train, or go on where `--resume` says so; the run at its end, or nothing where it was stopped before.
+
+    Raises:
+        ValueError: as `Run` and `Run.resume` do.
+    """
+    run = Run(
+        transformer,
+        objective,
+        settings,
+        args.out,
+        figures,
+        checkpoint_minutes=args.checkpoint_minutes,
+        evaluate_minutes=args.evaluate_minutes,
+        log_seconds=args.log_seconds,
+        compile=args.compile,
+    )
+    if args.resume:
+        run.resume()
+    if run.train():
+        return run
+    if is_chief():
+        print("stopped; continue with --resume")
+    return None
+
+
+def write_result(out: Path, written: Transformer, run: Run, held_out: object, **facts: object) -> None:
+    """Write `result.json`: what was made, how, of what (`facts`), and how it does on text that it has not seen."""
+    card = {
+        "parameters": sum(p.numel() for p in written.parameters()),
+        **facts,
+        "settings": asdict(run.settings),
+        "progress": asdict(run.progress),
+        "held_out": held_out,
+    }
+    (out / "result.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")

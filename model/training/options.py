@@ -12,13 +12,14 @@ from model.training.schedule import Schedule
 
 
 def add_run_options(train: argparse.ArgumentParser, s: Settings) -> None:
-    """Where from and where to, how long, and the numbers of `Settings`, with those of `s` as defaults."""
+    """Where from and where to, how long, and the numbers of `Settings`; the defaults are those of `s`, in minutes."""
+    train.set_defaults(planned=s.minutes)
     train.add_argument("--corpora", type=Path, required=True, help="folder of the training text")
     train.add_argument("--out", type=Path, required=True, help="folder for tokens, checkpoint, metrics and weights")
     train.add_argument("--resume", action="store_true", help="continue the run in --out")
     length = train.add_mutually_exclusive_group()
     length.add_argument("--steps", type=int, help="plan the run in steps: repeatable bit for bit")
-    length.add_argument("--minutes", type=float, help="plan the run in running time; default: 90")
+    length.add_argument("--minutes", type=float, help=f"plan the run in running time; default: {s.minutes:g}")
     length.add_argument("--until", help="plan the run to end at this local time, HH:MM")
     train.add_argument(
         "--optimizer",
@@ -60,7 +61,7 @@ def run_settings(args: argparse.Namespace) -> Settings:
         if args.resume:
             minutes += read_scalars(args.out)["progress"]["seconds"] / 60
     elif args.steps is None and minutes is None:
-        minutes = 90.0
+        minutes = args.planned
     return Settings(
         steps=args.steps,
         minutes=minutes,

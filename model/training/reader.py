@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,13 +14,13 @@ from model.config import TransformerConfig
 from model.language import LanguageModel
 from model.tokenizer import Tokenizer
 from model.training.data import Codec, Corpus
-from model.training.launch import is_chief, once
-from model.training.loop import Run, Settings
+from model.training.launch import carry_out, is_chief, once, write_result
+from model.training.loop import Settings
 from model.training.masking import MaskedTokens, Masks, masked_score
 from model.training.options import run_settings
 from model.training.pairs import same_sentence
 from model.training.schedule import Schedule
-from model.training.small_tokenizer import train_tokenizer
+from model.training.small_tokenizer import save_tokenizer
 from model.transformer import Transformer
 from model.zoo.readers import load_checkpoint, save_checkpoint
 
@@ -145,13 +145,8 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
     found = text(args.corpora)
     path = args.out / "reader" / "tokenizer.json"
 
-    def make_tokenizer() -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made = train_tokenizer(found.training, READER.vocab_size, SPECIAL, BEGIN, END, MASK)
-        path.write_text(made.to_str() + "\n", encoding="utf-8")
-
     if not args.resume:
-        once(make_tokenizer)
+        once(lambda: save_tokenizer(path, found.training, READER.vocab_size, SPECIAL, BEGIN, END, MASK))
     tokenizer = Tokenizer.from_file(path)
     torch.manual_seed(settings.seed)
     transformer = Transformer(READER).to(device)
@@ -159,33 +154,14 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
     def figures() -> dict[str, float]:
         return {name: s["accuracy"] for name, s in scores(transformer, tokenizer, found.held_out).items()}
 
-    run = Run(
-        transformer,
-        MaskedTokens(passages(found.training, tokenizer), MASKS, settings.seed),
-        settings,
-        args.out,
-        figures,
-        checkpoint_minutes=args.checkpoint_minutes,
-        evaluate_minutes=args.evaluate_minutes,
-        log_seconds=args.log_seconds,
-        compile=args.compile,
-    )
-    if args.resume:
-        run.resume()
-    if not run.train():
-        if is_chief():
-            print("stopped; continue with --resume")
+    hidden = MaskedTokens(passages(found.training, tokenizer), MASKS, settings.seed)
+    run = carry_out(transformer, hidden, settings, args, figures)
+    if run is None:
         return 130
     if is_chief():
         save_checkpoint(path.parent, transformer)
         written = load_checkpoint(path.parent)  # bf16 rounding included
-        card = {
-            "parameters": sum(p.numel() for p in written.parameters()),
-            "passages": len(found.training),
-            "settings": asdict(settings),
-            "progress": asdict(run.progress),
-            "held_out": scores(written, tokenizer, found.held_out),
-        }
-        (args.out / "result.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
-        print(json.dumps(card["held_out"], indent=1))
+        held_out = scores(written, tokenizer, found.held_out)
+        write_result(args.out, written, run, held_out, passages=len(found.training))
+        print(json.dumps(held_out, indent=1))
     return 0

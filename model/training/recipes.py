@@ -8,7 +8,6 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -19,7 +18,7 @@ from model.tokenizer import Tokenizer
 from model.training import positions, reader, translator
 from model.training.data import Codec, Corpus, Mixture, Stream, TokenFile, tokenise
 from model.training.evaluate import Score
-from model.training.launch import is_chief, launch, once
+from model.training.launch import carry_out, is_chief, launch, once, write_result
 from model.training.loop import Run, Settings
 from model.training.objectives import NextToken
 from model.training.options import add_run_options, run_settings
@@ -51,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         "optimizers and the learning rates warmed up again; for that choose lower peaks and --schedule linear. "
         "In several processes: torchrun --nproc-per-node N -m model train storyteller …",
     )
-    add_run_options(train, Settings(steps=1))
+    add_run_options(train, Settings(minutes=90))
     train.add_argument("--init", type=Path, help="model folder to start from instead of random weights")
     train.add_argument("--tokenizer", type=Path, help="folder with tokenizer.json; default: of --init, or the bundled")
     shares = ", ".join(f"{c.name}={c.weight}" for c in CORPORA)
@@ -132,22 +131,9 @@ def _storyteller(args: argparse.Namespace, device: torch.device) -> int:
     def figures() -> dict[str, float]:
         return {n: s.bits_per_character for n, s in evaluate(transformer, tokenizer, texts, separator).items()}
 
-    run = Run(
-        transformer.to(device),
-        NextToken(Mixture(streams, [c.weight for c in corpora])),
-        settings,
-        args.out,
-        figures,
-        checkpoint_minutes=args.checkpoint_minutes,
-        evaluate_minutes=args.evaluate_minutes,
-        log_seconds=args.log_seconds,
-        compile=args.compile,
-    )
-    if args.resume:
-        run.resume()
-    if not run.train():
-        if is_chief():
-            print("stopped; continue with --resume")
+    text = NextToken(Mixture(streams, [c.weight for c in corpora]))
+    run = carry_out(transformer.to(device), text, settings, args, figures)
+    if run is None:
         return 130
     if is_chief():
         _finish(args.out / "storyteller", transformer, tokenizer, source, texts, run, corpora, args.init is not None)
@@ -172,15 +158,14 @@ def _finish(
     written = load_checkpoint(folder)  # bf16 rounding included
     scores = evaluate(written, tokenizer, texts, separator_of(written.config))
     read = run.objective.state()["positions"]
-    card = {
-        "parameters": sum(p.numel() for p in written.parameters()),
-        "from_trained_weights": continued,
-        "settings": asdict(run.settings),
-        "progress": asdict(run.progress),
-        "tokens": {c.name: n for c, n in zip(corpora, read, strict=True)},
-        "held_out": {name: _figures(s) for name, s in scores.items()},
-    }
-    (folder.parent / "result.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    write_result(
+        folder.parent,
+        written,
+        run,
+        {name: _figures(s) for name, s in scores.items()},
+        from_trained_weights=continued,
+        tokens={c.name: n for c, n in zip(corpora, read, strict=True)},
+    )
     print(_table(scores))
     lm = LanguageModel(folder.name, written, tokenizer)
     for prompt in PROMPTS:

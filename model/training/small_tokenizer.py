@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -48,3 +49,18 @@ def train_tokenizer(
     names = {name: tokenizer.token_to_id(name) for name in (begin, end) if name}
     tokenizer.post_processor = processors.TemplateProcessing(" ".join(frame), None, list(names.items()))
     return tokenizer
+
+
+def save_tokenizer(
+    path: Path,
+    texts: Iterable[str],
+    vocab_size: int,
+    special: Sequence[str],
+    begin: str | None,
+    end: str,
+    mask: str | None = None,
+) -> None:
+    """Train one as `train_tokenizer` does and write it to `path`, a tokenizer.json; missing folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = train_tokenizer(texts, vocab_size, special, begin, end, mask)
+    path.write_text(made.to_str() + "\n", encoding="utf-8")

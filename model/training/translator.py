@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -13,12 +12,12 @@ from model.config import TransformerConfig
 from model.language import LanguageModel
 from model.tokenizer import Tokenizer
 from model.training.data import SEPARATOR
-from model.training.launch import is_chief, once
-from model.training.loop import Run, Settings
+from model.training.launch import carry_out, is_chief, once, write_result
+from model.training.loop import Settings
 from model.training.options import run_settings
 from model.training.pairs import Pair, read_pairs, split
 from model.training.schedule import Schedule
-from model.training.small_tokenizer import train_tokenizer
+from model.training.small_tokenizer import save_tokenizer
 from model.training.translation import Translation, nats_per_token
 from model.transformer import Transformer
 from model.zoo.readers import load_checkpoint, save_checkpoint
@@ -119,14 +118,9 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
     training, held_out = pairs(args.corpora)
     path = args.out / "translator" / "tokenizer.json"
 
-    def make_tokenizer() -> None:
-        texts = [text for pair in training for text in (pair.source, pair.target)]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made = train_tokenizer(texts, TRANSLATOR.vocab_size, [SEPARATOR], None, SEPARATOR)
-        path.write_text(made.to_str() + "\n", encoding="utf-8")
-
     if not args.resume:
-        once(make_tokenizer)
+        texts = [text for pair in training for text in (pair.source, pair.target)]
+        once(lambda: save_tokenizer(path, texts, TRANSLATOR.vocab_size, [SEPARATOR], None, SEPARATOR))
     tokenizer = Tokenizer.from_file(path)
     torch.manual_seed(settings.seed)
     transformer = Transformer(TRANSLATOR).to(device)
@@ -135,33 +129,13 @@ def train(args: argparse.Namespace, device: torch.device) -> int:
     def figures() -> dict[str, float]:
         return {"nats_per_token": nats_per_token(transformer, unseen)}
 
-    run = Run(
-        transformer,
-        encoded(training, tokenizer, settings.seed),
-        settings,
-        args.out,
-        figures,
-        checkpoint_minutes=args.checkpoint_minutes,
-        evaluate_minutes=args.evaluate_minutes,
-        log_seconds=args.log_seconds,
-        compile=args.compile,
-    )
-    if args.resume:
-        run.resume()
-    if not run.train():
-        if is_chief():
-            print("stopped; continue with --resume")
+    run = carry_out(transformer, encoded(training, tokenizer, settings.seed), settings, args, figures)
+    if run is None:
         return 130
     if is_chief():
         save_checkpoint(path.parent, transformer)
         written = load_checkpoint(path.parent)  # bf16 rounding included
-        card = {
-            "parameters": sum(p.numel() for p in written.parameters()),
-            "pairs": {"training": len(training), "held_out": len(held_out)},
-            "settings": asdict(settings),
-            "progress": asdict(run.progress),
-            "held_out": {"nats_per_token": round(nats_per_token(written, unseen), 4)},
-        }
-        (args.out / "result.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
-        print(json.dumps(card["held_out"]))
+        scores = {"nats_per_token": round(nats_per_token(written, unseen), 4)}
+        write_result(args.out, written, run, scores, pairs={"training": len(training), "held_out": len(held_out)})
+        print(json.dumps(scores))
     return 0

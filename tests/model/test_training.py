@@ -1,5 +1,6 @@
 """Training: optimizers, scores, the loop and its checkpoints, the command line."""
 
+import argparse
 import csv
 import json
 import math
@@ -26,6 +27,7 @@ from model.training.evaluate import score
 from model.training.loop import Run, Settings
 from model.training.objectives import NextToken
 from model.training.optimizers import make_optimizers, set_rates
+from model.training.options import add_run_options, run_settings
 from model.training.schedule import Schedule
 from model.transformer import Transformer
 from tests.model.training_text import Letters, token_file, write_corpus
@@ -264,6 +266,18 @@ def test_resuming_under_other_settings_is_refused(tmp_path: Path) -> None:
         other.resume()
     with pytest.raises(ValueError, match="no checkpoint"):
         make_run(tmp_path / "empty").resume()
+
+
+def test_a_recipe_runs_as_long_as_its_own_settings_say() -> None:
+    own = Settings(minutes=45.5, schedule=Schedule("linear", warmup=7, hold=0.3))
+    parser = argparse.ArgumentParser()
+    add_run_options(parser, own)
+    here = ["--corpora", "c", "--out", "o"]
+    assert "default: 45.5" in parser.format_help()
+    assert run_settings(parser.parse_args(here)) == own
+    assert run_settings(parser.parse_args([*here, "--minutes", "3"])).minutes == 3
+    planned = run_settings(parser.parse_args([*here, "--steps", "8"]))
+    assert (planned.steps, planned.minutes) == (8, None)
 
 
 def test_settings_are_checked() -> None:
