@@ -73,27 +73,31 @@ def jobs() -> Jobs:
 
 def draw() -> None:
     """Under the choice of a model: what is in memory, and what else there is."""
+    st.fragment(_more)()
+
+
+def _more() -> None:
+    """The list is made when it is opened: its many parts would be sent, and drawn unseen, in every run of a page."""
     say = Prose(COMMON, selection.current().lang)
-    with st.popover(say.label("more_models"), width="stretch", key="more_models"):
-        sizes = loading.models().sizes()
-        used, limit = (_megabytes(n) for n in (sum(sizes.values()), loading.models().limit))
-        st.caption(say("models_in_memory", used=used, limit=limit))
+    with st.popover(say.label("more_models"), width="stretch", key="more_models", on_change="rerun") as more:
         if jobs().running():
             st.fragment(_watched, run_every=1.0)()
-        else:
-            _list()
+        elif more.open:
+            _list(say)
 
 
 def _watched() -> None:
     """While something is being brought: look again every second, and once more for the whole page at its end."""
     if jobs().running():
-        _list()
+        _list(Prose(COMMON, selection.current().lang))
     else:
         st.rerun()
 
 
-def _list() -> None:
-    say, here = Prose(COMMON, selection.current().lang), available()
+def _list(say: Prose) -> None:
+    here, sizes = available(), loading.models().sizes()
+    used, limit = (_megabytes(n) for n in (sum(sizes.values()), loading.models().limit))
+    st.caption(say("models_in_memory", used=used, limit=limit))
     with st.container(height=340, border=False, key="models_to_get"):
         for entry in CATALOG.values():
             if entry.id not in here and entry.sources:

@@ -228,6 +228,15 @@ def colour(code: str) -> str:
     return f"rgb({red}, {green}, {blue})"
 
 
+def test_the_list_of_models_to_fetch_opens(app: Server, visit: Visits) -> None:
+    page = visit(app.url)
+    page.locator(".st-key-more_models button").first.click()
+    expect(page.locator(".st-key-models_to_get").get_by_role("button").first).to_be_visible()
+    settled(page)
+    page.keyboard.press("Escape")
+    expect(page.locator(".st-key-models_to_get")).to_have_count(0)
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_light_and_dark_follow_the_browser(app: Server, visit: Visits, dark: bool) -> None:
     page = visit(f"{app.url}/attention", dark=dark)

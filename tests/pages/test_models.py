@@ -110,8 +110,20 @@ def offer(monkeypatch, folder):
     shutil.rmtree(folder / "fetched", ignore_errors=True)
 
 
-def test_a_model_is_fetched_from_the_app_while_it_stays_in_use(offer):
+def with_list(app):
+    """The page with its list of models to fetch opened."""
+    app.session_state["more_models"] = True
+    return well(app.run())
+
+
+def test_the_list_of_models_to_fetch_is_made_when_it_is_opened(offer):
     app = well(visit("tokenization"))
+    assert not [b for b in app.button if b.key == "get_fetched"]
+    assert [b for b in with_list(app).button if b.key == "get_fetched"]
+
+
+def test_a_model_is_fetched_from_the_app_while_it_stays_in_use(offer):
+    app = with_list(visit("tokenization"))
     (about,) = [m.value for m in app.markdown if "**fetched**" in m.value]
     assert "MIT" in about
     app = well(app.button(key="get_fetched").click().run())
@@ -130,14 +142,14 @@ def test_a_model_is_fetched_from_the_app_while_it_stays_in_use(offer):
 
 
 def test_a_download_can_be_stopped_and_a_failure_is_said(offer, monkeypatch):
-    app = well(visit("tokenization"))
+    app = with_list(visit("tokenization"))
     app.button(key="get_fetched").click().run()
     well(app.button(key="stop_fetched").click().run())
     job = fetching.jobs().get("fetched")
     assert job.ended.wait(20)
     assert job.error == ""
     monkeypatch.setattr(fetching, "fetch", lambda *a: (_ for _ in ()).throw(CheckpointError("no network today")))
-    app = well(visit("tokenization"))
+    app = with_list(visit("tokenization"))
     app.button(key="get_fetched").click().run()
     assert fetching.jobs().get("fetched").ended.wait(20)
     app = well(app.run())
