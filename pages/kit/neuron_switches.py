@@ -96,8 +96,7 @@ def _draw_table(shown: Shown, change: Change, ids: list[int], labels: list[str],
         for label, i in zip(labels, ids, strict=True)
     ]
     columns = [say.plain(f"off_{name}") for name in ("token", *changes)]
-    table = figures.number_table(columns, rows, page.palette, description=say.plain("off_table_alt"))
-    st.html(f'<div style="overflow-x:auto;padding-left:3px">{table}</div>')
+    st.html(figures.number_table(columns, rows, page.palette, description=say.plain("off_table_alt"), scrolls=True))
     st.markdown(say("off_why" if "direct" in changes else "off_why_measured"))
 
 

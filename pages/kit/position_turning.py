@@ -166,11 +166,9 @@ def _draw_shifts(page: Page, of: RopeScore) -> None:
         cells = [numbers.signed(single, 4), _difference(single - first), _difference(double - exact)]
         rows.append((name, cells))
     columns = ("shift_positions", "score", "shift_single", "shift_double")
+    titles, alt = [say.plain(c) for c in columns], say.plain("shifts_alt")
     with st.container(key="shifts_table"):
-        table = figures.number_table(
-            [say.plain(c) for c in columns], rows, page.palette, description=say.plain("shifts_alt")
-        )
-        st.html(f'<div style="overflow-x:auto">{table}</div>')
+        st.html(figures.number_table(titles, rows, page.palette, description=alt, scrolls=True))
     show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("shifts_caption"))
 
 
