@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
+from dataclasses import asdict
 from datetime import date
 
 import torch
@@ -21,6 +23,7 @@ BENCHMARKS = {
     "slider": screen.slider,
     "page": screen.page,
 }
+MAX_BUSY = 0.15
 
 
 def main() -> int:
@@ -30,37 +33,39 @@ def main() -> int:
     args = parser.parse_args()
     if args.list:
         for name, benchmark in BENCHMARKS.items():
-            print(f"{name:8} {(benchmark.__doc__ or '').splitlines()[0]}")
+            print(f"{name:10} {(benchmark.__doc__ or '').splitlines()[0]}")
         return 0
     unknown = [name for name in args.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark called {unknown[0]}; known are {', '.join(BENCHMARKS)}")
-    busy = busy_share()
-    if busy > 0.15:
-        print(f"warning: the machine is {busy:.0%} busy with other things; figures will be off", file=sys.stderr)
+    print("| name | what | measured | target | spread |\n|---|---|---|---|---|", flush=True)
     results: list[Result] = []
+    busiest = 0.0
     for name in args.names or BENCHMARKS:
+        busy = busy_share()
+        busiest = max(busiest, busy)
+        if busy > MAX_BUSY:
+            print(
+                f"warning: before {name} the machine was {busy:.0%} busy with other things; its figures are off",
+                file=sys.stderr,
+                flush=True,
+            )
         for result in BENCHMARKS[name]():
             results.append(result)
             print(_line(result), flush=True)
     summary = {
         "date": date.today().isoformat(),
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}",
-        "busy_before": round(busy, 3),
-        "results": [result.__dict__ | {"reached": result.reached} for result in results],
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, torch {torch.__version__}",
+        "threads": torch.get_num_threads(),
+        "busy_before": round(busiest, 3),
+        "results": [asdict(result) | {"reached": result.reached} for result in results],
     }
-    print(json.dumps(summary))
+    print(json.dumps(summary, ensure_ascii=False))
     return 0
 
 
 def _line(r: Result) -> str:
-    other = "" if r.other is None else f" : {r.other:,.1f}"
-    bound = "≤" if r.at_most else "≥"
-    verdict = "reached" if r.reached else "MISSED"
-    return (
-        f"{r.name:8} {r.what:42} {r.ours:,.1f}{other} {r.unit:9} "
-        f"{r.ratio:.2f} (target {bound} {r.target:g}) ±{r.spread:.0%}  {verdict}"
-    )
+    return f"| {r.name} | {r.what} | {r.measured} | {r.wanted} | ±{r.spread:.0%} |"
 
 
 if __name__ == "__main__":

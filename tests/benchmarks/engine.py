@@ -8,7 +8,7 @@ from model import load
 from model.hooks import observe
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG
-from tests.benchmarks.measure import Result, alternate
+from tests.benchmarks.measure import Result, alternate, slowdown, speedup
 
 TEXT = "Once upon a time, there was a little girl named Lily. She loved to play outside in the park with her friends."
 
@@ -24,20 +24,7 @@ def trace() -> list[Result]:
             lm.transformer(x)
 
     ours, other = alternate(lambda: lm.trace(ids), plain, repeats=40)
-    ratio = ours.median / other.median
-    return [
-        Result(
-            "trace",
-            "trace of 64 tokens : plain pass",
-            ours.median * 1e3,
-            other.median * 1e3,
-            "ms",
-            ratio,
-            1.5,
-            True,
-            ours.spread,
-        )
-    ]
+    return [slowdown("trace", "full trace of 64 tokens : plain pass", ours, other, target=1.5)]
 
 
 def hooks() -> list[Result]:
@@ -53,20 +40,7 @@ def hooks() -> list[Result]:
             list(lm.generate(TEXT, 40, settings))
 
     ours, other = alternate(watched, quiet, repeats=10)
-    ratio = ours.median / other.median
-    return [
-        Result(
-            "hooks",
-            "40 tokens watched : not watched",
-            ours.median * 1e3,
-            other.median * 1e3,
-            "ms",
-            ratio,
-            2.0,
-            True,
-            ours.spread,
-        )
-    ]
+    return [slowdown("hooks", "40 tokens watched : not watched", ours, other, target=None)]
 
 
 def decode() -> list[Result]:
@@ -89,19 +63,8 @@ def decode() -> list[Result]:
         return out[0, len(ids) :].tolist()
 
     written = ours_()
-    if theirs_()[: len(written)] != written:
+    if theirs_() != written:
         raise AssertionError("The two sides wrote different texts: the comparison would mean nothing.")
     ours, other = alternate(ours_, theirs_, repeats=10)
-    rates = len(written) / ours.median, new / other.median
-    return [
-        Result(
-            "decode",
-            "tokens/s : Transformers' generate",
-            *rates,
-            "tokens/s",
-            rates[0] / rates[1],
-            3.0,
-            False,
-            ours.spread,
-        )
-    ]
+    what = "greedy decoding, storyteller : Transformers' generate"
+    return [speedup("decode", what, ours, other, target=3.0, amount=new)]

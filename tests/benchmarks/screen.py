@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from tests.benchmarks.measure import Result, Sample
+from tests.benchmarks.measure import Result, Sample, figure
 from tests.browser.conftest import ARGUMENTS, REPOSITORY, settled, start_server
 
 # Resolves with the milliseconds from an event to the moment when a part of the page has changed and been painted.
@@ -67,7 +67,7 @@ def start() -> list[Result]:
         with _visit() as (_, elapsed):
             seconds.append(elapsed)
     sample = Sample(tuple(seconds))
-    return [Result("start", "start to first page", sample.median, None, "s", sample.median / 5, 1, True, sample.spread)]
+    return [figure("start", "`streamlit run` to the first page", sample, "s", target=5)]
 
 
 def slider() -> list[Result]:
@@ -78,19 +78,7 @@ def slider() -> list[Result]:
         keys = ["ArrowRight", "ArrowRight", "ArrowLeft", "ArrowLeft"] * 4
         times = [_timed(page, "keydown", "table", partial(page.keyboard.press, key)) for key in keys][2:]
     sample = Sample(tuple(times))
-    return [
-        Result(
-            "slider",
-            "slider to redrawn ledger",
-            sample.median * 1e3,
-            None,
-            "ms",
-            sample.median / 0.2,
-            1,
-            True,
-            sample.spread,
-        )
-    ]
+    return [figure("slider", "moving a slider to the redrawn ledger, median", sample, "ms", target=200, scale=1e3)]
 
 
 def page() -> list[Result]:
@@ -103,16 +91,4 @@ def page() -> list[Result]:
                 link = tab.get_by_test_id("stSidebar").get_by_role("link", name=name, exact=True)
                 times.append(_timed(tab, "click", "h1", link.click))
     sample = Sample(tuple(times[len(names) :]))
-    return [
-        Result(
-            "page",
-            "page change to its title",
-            sample.median * 1e3,
-            None,
-            "ms",
-            sample.median / 0.4,
-            1,
-            True,
-            sample.spread,
-        )
-    ]
+    return [figure("page", "page change with a cached trace, median", sample, "ms", target=400, scale=1e3)]
