@@ -19,7 +19,7 @@ def test_a_ratio_is_of_neighbours_in_time() -> None:
     assert (slow.value, slow.reached, slow.sides) == (2, False, (4000, 1000, "ms"))
     fast = speedup("n", "w", other, ours, target=2, amount=8)
     assert (fast.value, fast.reached, fast.sides) == (2, True, (8, 2, "tokens/s"))
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="longer"):
         slowdown("n", "w", Sample((1.0,)), other, target=None)
 
 
