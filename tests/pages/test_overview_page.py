@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from model.language import LanguageModel
 from model.zoo.catalog import CATALOG
 from pages.kit import limits
-from pages.kit.prose import PLACEHOLDER, escape, sections
+from pages.kit.prose import escape
 from tests.cases import TEXTS
 from tests.conftest import REPOSITORY
 from tests.pages.component_io import message
@@ -193,15 +193,6 @@ def test_what_to_try_is_measured(storyteller: LanguageModel) -> None:
         assert f"`{labels[position]}`" in page.button(key=key).label
     page.button(key="go_surprised").click().run()
     assert any(f"after `{labels[given.argmin()]}`" in heading.value for heading in page.header)
-
-
-@pytest.mark.parametrize("name", ["overview", "heads"])
-def test_chinese_says_all_that_english_says(name: str) -> None:
-    english, chinese = sections(name, "en"), sections(name, "zh")
-    assert english.keys() == chinese.keys()
-    for section, text in english.items():
-        values = sorted(set(PLACEHOLDER.findall(text)))
-        assert sorted(set(PLACEHOLDER.findall(chinese[section]))) == values, section
 
 
 def test_an_example_is_a_click_away() -> None:
