@@ -10,6 +10,7 @@ import torch
 
 from model import hooks
 from model.beam import BeamStep, beam_search
+from model.chat import ChatTemplate
 from model.config import TransformerConfig
 from model.generation import Step, generate
 from model.masks import MaskRule
@@ -19,7 +20,7 @@ from model.tokenizer import Tokenizer
 from model.trace import Trace
 from model.transformer import Transformer
 from model.zoo.catalog import CATALOG, available
-from model.zoo.checkpoint import open_checkpoint
+from model.zoo.checkpoint import open_checkpoint, template_of
 from model.zoo.files import CheckpointError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -28,11 +29,19 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 class LanguageModel:
     """A Transformer with its tokenizer. Many threads may share one: nothing a caller does is stored in it."""
 
-    def __init__(self, name: str, transformer: Transformer, tokenizer: Tokenizer, source: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        transformer: Transformer,
+        tokenizer: Tokenizer,
+        source: str = "",
+        chat: ChatTemplate | None = None,
+    ) -> None:
         self.name = name
         self.source = source or name  # where its weights are from: two folders may have one name
         self.transformer = transformer
         self.tokenizer = tokenizer
+        self.chat = chat  # how it wants dialogues written; None: it was not trained on any
 
     @property
     def config(self) -> TransformerConfig:
@@ -75,6 +84,49 @@ class LanguageModel:
         if not all(0 <= i < self.config.vocab_size for i in ids):
             raise ValueError(f"A token id must be between 0 and {self.config.vocab_size - 1}.")
         return ids
+
+    def chat_ids(self, message: str, system: str | None = None) -> list[int]:
+        """The ids of a dialogue that begins with `message`, up to where the model's answer begins.
+
+        As with Transformers' `apply_chat_template`, special tokens are recognised wherever they stand, also in the
+        message: what a reader writes may look like the frame around it.
+
+        Raises:
+            ValueError: if the model has no chat template.
+            ChatTemplateError: if its template gives no text for this message.
+        """
+        if self.chat is None:
+            raise ValueError(f"{self.name} has no chat template.")
+        turns = [] if system is None else [{"role": "system", "content": system}]
+        text = self.chat.render([*turns, {"role": "user", "content": message}])
+        return self.tokenizer.encode(text, parse_special=True, add_special=False)
+
+    def fitting_message(self, message: str, room: int) -> tuple[list[int], int]:
+        """The ids of `chat_ids` with as much from the front of `message` as fits in `room`, and how many all would be.
+
+        Raises:
+            ValueError: as `chat_ids` does, or if there is no room for the template alone.
+        """
+        ids = self.chat_ids(message)
+        n_tokens, kept = len(ids), self.tokenizer.encode(message, add_special=False)
+        while len(ids) > room:
+            if not kept:
+                raise ValueError(f"The chat template alone makes {len(ids)} tokens; there is room for {room}.")
+            kept = kept[: max(0, len(kept) - (len(ids) - room))]
+            ids = self.chat_ids(self.tokenizer.decode(kept).rstrip("\ufffd"))
+        return ids, n_tokens
+
+    def special_role(self, token: int) -> str:
+        """What a special token is for.
+
+        "turn" and "turn_end": the chat template frames turns with it; "start", "end" or "between": of texts; "other".
+        """
+        ends = token in self.config.eos_ids
+        if self.chat is not None and (self.tokenizer.token(token) or " ") in self.chat.source:
+            return "turn_end" if ends else "turn"
+        if token == self.config.bos_id:
+            return "between" if ends else "start"
+        return "end" if ends else "other"
 
     def target_ids(self, text: str | Sequence[int] = "") -> list[int]:
         """What the decoder of an encoder-decoder has read when it has written `text`: the start token before it.
@@ -241,7 +293,9 @@ def load(name: str | Path = "storyteller", device: str = "auto", dtype: str = "f
     except (RuntimeError, AssertionError, NotImplementedError):  # by build and backend
         raise ValueError(f"The device {device!r} is not there on this machine; choose auto or cpu.") from None
     id_, path = _find(name)
-    return LanguageModel(id_, *open_checkpoint(path, target, DTYPES[dtype]), str(path.resolve()))
+    transformer, tokenizer = open_checkpoint(path, target, DTYPES[dtype])
+    chat = template_of(path) if transformer.config.kind == "decoder" else None
+    return LanguageModel(id_, transformer, tokenizer, str(path.resolve()), chat)
 
 
 def _find(name: str | Path) -> tuple[str, Path]:

@@ -70,8 +70,8 @@ def test_text_colours_are_readable(mode: str) -> None:
 ORDER = [
     "config", "names", "hooks", "norms", "positions", "masks", "feedforward", "head", "cache", "flash_triton",
     "kernels", "attention", "block", "transformer", "decode", "graphemes", "byte_level", "merges", "tokenizer",
-    "settings", "losses", "ledger", "sampling", "generation", "beam", "trace", "zoo", "language", "analysis",
-    "training", "__main__",
+    "chat_render", "chat", "settings", "losses", "ledger", "sampling", "generation", "beam", "trace", "zoo", "language",
+    "analysis", "training", "__main__",
 ]
 # fmt: on
 SOURCES = sorted((ROOT / "model").rglob("*.py"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -10,8 +11,10 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 
+from model.chat import ChatTemplate
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
+from model.zoo import chat_template
 from model.zoo.files import CheckpointError, inside, read_text
 from model.zoo.gguf_file import GGUFWeights
 from model.zoo.gguf_model import describe
@@ -19,7 +22,7 @@ from model.zoo.gguf_tokenizer import tokenizer_json
 from model.zoo.readers import assemble, load_checkpoint, save_checkpoint
 from model.zoo.store import becoming, locked, models_folder
 
-_CONVERSION = 1  # counts up when conversions of before can no longer be used
+_CONVERSION = 2  # counts up when conversions of before can no longer be used
 
 
 def open_checkpoint(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Tokenizer]:
@@ -35,6 +38,19 @@ def open_checkpoint(path: Path, device: torch.device, dtype: torch.dtype) -> tup
         return _converted(gguf, device, dtype)
     transformer = load_checkpoint(path, device, dtype)
     return transformer, Tokenizer(read_text(inside(path, "tokenizer.json")))
+
+
+def template_of(path: Path) -> ChatTemplate | None:
+    """How an opened model wants dialogues written; None: it knows of none.
+
+    Raises:
+        CheckpointError: if the files cannot be used.
+    """
+    gguf = gguf_of(path)
+    if gguf is None:
+        return chat_template.of_folder(path)
+    folder = converted_folder(gguf)
+    return chat_template.of_folder(folder) if folder.is_dir() else chat_template.of_gguf(GGUFWeights(gguf).metadata)
 
 
 def gguf_of(path: Path) -> Path | None:
@@ -95,6 +111,8 @@ def _convert(path: Path, folder: Path) -> None:
             raise OSError("no room")
         transformer, tokenizer = _read(path, torch.device("cpu"), torch.float32)
         save_checkpoint(part, transformer, torch.float32)
+        about = chat_template.config_of_gguf(GGUFWeights(path).metadata)
+        (part / chat_template.CONFIG).write_text(json.dumps(about), encoding="utf-8")
         (part / "tokenizer.json").write_text(tokenizer.definition, encoding="utf-8")
 
 

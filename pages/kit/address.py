@@ -93,7 +93,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("block_q", "block_k", "tile", "longest"), _whole),
     **dict.fromkeys(("race", "kv_heads", "bits", "window", *plans.WHOLE), _whole),
     **dict.fromkeys(("temperature", "top_p", "min_p", "penalty", "threshold", "bandwidth", "tflops", "theta"), _number),
-    **dict.fromkeys(("without_first", "scaling", "causal", *plans.FLAGS), _flag),
+    **dict.fromkeys(("chat", "without_first", "scaling", "causal", *plans.FLAGS), _flag),
     **dict.fromkeys(("ids", "rows"), _ids),
     **dict.fromkeys(("position", "pair", "table_width", "slopes", "slope"), _whole),
     "lang": _language,

@@ -29,6 +29,7 @@ class Selection:
     """What the reader chose. None means: not chosen, the page picks.
 
     `ids`: when set, the run is these tokens (a generated text that was rewound to) instead of the text's own.
+    `chat`: the text is a message to an assistant, in the model's chat template.
     `query` and `key` are token positions. `temperature` to `seed` are sampling settings, as `SamplingSettings` has
     them; `length` tokens are written, once greedily and `samples` times drawn. The rest is how attention is drawn:
     `scale` of the colours, `without_first` leaves the first token out, weights below `threshold` are not drawn, `rows`
@@ -55,6 +56,7 @@ class Selection:
     model: str = DEFAULT_MODEL
     text: str = DEFAULT_TEXT["en"]
     ids: tuple[int, ...] | None = None
+    chat: bool = False
     layer: int | None = None
     head: int | None = None
     query: int | None = None
@@ -222,6 +224,9 @@ def repaired(selection: Selection) -> Selection:
         notices.add("model_failed", which=selection.model, model=DEFAULT_MODEL, reason=str(error))
         selection = replace(selection, model=DEFAULT_MODEL)
         lm = loading.model(selection.model)
+    if selection.chat and lm.chat is None:
+        notices.add("no_chat_template", model=selection.model)
+        selection = replace(selection, chat=False)
     if selection.ids is not None:
         size, room = lm.config.vocab_size, limits.max_tokens(lm)
         if not selection.ids or not all(0 <= i < size for i in selection.ids):

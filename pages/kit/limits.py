@@ -17,13 +17,17 @@ class Excerpt:
     """What is looked at of a text. `ids` are run; `n_tokens` counts the text before the cut.
 
     `characters_cut`: more than `MAX_CHARACTERS`, so `n_tokens` counts only those. `empty`: nothing was typed, and
-    `ids` is the model's start token alone.
+    `ids` is the model's start token alone. `chat`: the text is a message in the model's chat template, and where
+    there is no room for all of it the message is cut, not the template. `no_chat`: why the template could not be used,
+    so that the text is run as it is.
     """
 
     ids: tuple[int, ...]
     n_tokens: int
     characters_cut: bool = False
     empty: bool = False
+    chat: bool = False
+    no_chat: str = ""
 
     @property
     def tokens_cut(self) -> bool:
@@ -36,17 +40,24 @@ def max_tokens(lm: LanguageModel) -> int:
     return min(MAX_TOKENS, lm.config.max_positions)
 
 
-def excerpt(lm: LanguageModel, text: str) -> Excerpt:
-    """The part of `text` that is run."""
-    return _excerpt(lm, text[: MAX_CHARACTERS + 1])
+def excerpt(lm: LanguageModel, text: str, chat: bool = False) -> Excerpt:
+    """The part of `text` that is run; with `chat` as a message, where the model has a template for those."""
+    return _excerpt(lm, text[: MAX_CHARACTERS + 1], chat and lm.chat is not None)
 
 
 @lru_cache(maxsize=256)
-def _excerpt(lm: LanguageModel, text: str) -> Excerpt:
-    ids = lm.tokenizer.encode(text[:MAX_CHARACTERS])
+def _excerpt(lm: LanguageModel, text: str, chat: bool) -> Excerpt:
+    more, text, no_chat = len(text) > MAX_CHARACTERS, text[:MAX_CHARACTERS], ""
+    if chat:
+        try:
+            ids, n_tokens = lm.fitting_message(text, max_tokens(lm))
+            return Excerpt(tuple(ids), n_tokens, more, chat=True)
+        except ValueError as error:
+            no_chat = str(error)
+    ids = lm.tokenizer.encode(text)
     if not ids:
-        return Excerpt((start_id(lm),), 0, empty=True)
-    return Excerpt(tuple(ids[: max_tokens(lm)]), len(ids), len(text) > MAX_CHARACTERS)
+        return Excerpt((start_id(lm),), 0, empty=True, no_chat=no_chat)
+    return Excerpt(tuple(ids[: max_tokens(lm)]), len(ids), more, no_chat=no_chat)
 
 
 def forget_excerpts() -> None:

@@ -96,7 +96,7 @@ def _traces() -> TraceCache:
 
 def run_ids(selection: "Selection") -> tuple[int, ...]:
     """The token ids that the run of this selection has."""
-    return selection.ids or limits.excerpt(model(selection.model), selection.text).ids
+    return selection.ids or limits.excerpt(model(selection.model), selection.text, selection.chat).ids
 
 
 def trace(selection: "Selection", rule: MaskRule | None = None, padding: int = 0) -> Trace:

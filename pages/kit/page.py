@@ -94,15 +94,18 @@ def _remarks(sel: Selection, lm: LanguageModel, say: Prose) -> list[str]:
     said = [say.html(section, **notices.worded(values, say.lang)) for section, values in notices.pending()]
     if sel.ids is not None:
         return said
-    excerpt = limits.excerpt(lm, sel.text)
+    excerpt = limits.excerpt(lm, sel.text, sel.chat)
+    if excerpt.no_chat:
+        said.append(say.html("chat_failed", model=lm.name, reason=excerpt.no_chat))
     if excerpt.empty:
         said.append(say.html("text_empty", token=lm.tokenizer.labels(excerpt.ids)[0]))
-    elif not sel.text.strip():
+    elif not sel.text.strip() and not excerpt.chat:
         said.append(say.html("text_blank", n=excerpt.n_tokens))
     if excerpt.characters_cut:
         said.append(say.html("text_many_characters", n=len(sel.text), limit=limits.MAX_CHARACTERS))
     if excerpt.tokens_cut:
-        said.append(say.html("text_many_tokens", n=excerpt.n_tokens, limit=len(excerpt.ids)))
+        section = "message_many_tokens" if excerpt.chat else "text_many_tokens"
+        said.append(say.html(section, n=excerpt.n_tokens, limit=len(excerpt.ids)))
     if len(sel.text) > limits.MAX_LINK_CHARACTERS:
         said.append(say.html("text_not_in_link", limit=limits.MAX_LINK_CHARACTERS))
     return said

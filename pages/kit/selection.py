@@ -61,8 +61,8 @@ def current() -> Selection:
 def update(**changes: Any) -> None:
     """Change the selection and the address; outside of a widget's callback, `st.rerun()` has to follow.
 
-    A new text or model forgets a rewound generation, and keeps query and key only where the tokens up to them are
-    the same. Values out of range are brought into it, and the reader is told.
+    A new text or model, or a change of `chat`, forgets a rewound generation, and keeps query and key only where the
+    tokens up to them are the same. Values out of range are brought into it, and the reader is told.
     """
     before = current()
     _store(_changed(before, changes))
@@ -121,9 +121,9 @@ def sync() -> Selection:
 
 def _changed(before: Selection, changes: Mapping[str, Any]) -> Selection:
     notices.clear()
-    if {"text", "model"} & set(changes):
+    if {"text", "model", "chat"} & set(changes):
         changes = {"ids": None} | dict(changes)
-    if not {"text", "model", "ids"} & set(changes):
+    if not {"text", "model", "ids", "chat"} & set(changes):
         return repaired(replace(before, **changes))
     # Places of the old text are no mistake of the reader's, so they are not repaired but kept or forgotten.
     left = dict.fromkeys({"query", "key", "rows"} - set(changes))

@@ -47,9 +47,13 @@ def _parameters(entry: Entry) -> int:
 
 
 def _text(sel: selection.Selection, say: Prose) -> None:
-    # A generated text is shown too: who changes it goes on from there, and the button below leads back.
-    shown = sel.text if sel.ids is None else loading.model(sel.model).tokenizer.decode(sel.ids)
+    # A generated text is shown too: who changes it goes on from there, and the button below leads back. A dialogue is
+    # not: the template would go around all of it once more.
+    lm = loading.model(sel.model)
+    shown = sel.text if sel.ids is None or sel.chat else lm.tokenizer.decode(sel.ids)
     st.text_area(say.label("text"), key=selection.widget("text", shown), height=112)
+    if lm.chat is not None:
+        st.toggle(say.label("chat"), key=selection.widget("chat", sel.chat), help=say("chat_help"))
     with st.container(key="below_text", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(f'<p class="atlas-count">{_count(sel, say)}</p>')
         st.segmented_control(
@@ -76,7 +80,7 @@ def _text(sel: selection.Selection, say: Prose) -> None:
 def _count(sel: selection.Selection, say: Prose) -> str:
     if sel.ids is not None:
         return say.html("rewound", n=len(sel.ids))
-    excerpt = limits.excerpt(loading.model(sel.model), sel.text)
+    excerpt = limits.excerpt(loading.model(sel.model), sel.text, sel.chat)
     if excerpt.characters_cut:
         return say.html("token_count_first", n=len(excerpt.ids))
     if excerpt.tokens_cut:

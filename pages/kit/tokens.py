@@ -26,7 +26,23 @@ def strip(
 
     texts = {"label": page.say.plain("strip_label"), "help": page.say.plain("strip_help")}
     words = texts | {word: page.say.plain(word) for word in CHIP_WORDS if word not in texts}
-    chips(page.run.pieces, query, key_index, key="strip", words=words, shade=shade, ask_next=ask_next, on_change=choose)
+    chips(
+        page.run.pieces,
+        query,
+        key_index,
+        key="strip",
+        words=words,
+        shade=shade,
+        ask_next=ask_next,
+        meanings=_meanings(page),
+        on_change=choose,
+    )
+
+
+def _meanings(page: Page) -> dict[int, str]:
+    """What each special token of the text is for."""
+    special = {piece.ids[0] for piece in page.run.pieces if piece.special}
+    return {token: page.say.plain(f"special_{page.lm.special_role(token)}") for token in special}
 
 
 def choose(query: int) -> None:

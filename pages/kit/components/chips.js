@@ -132,7 +132,7 @@ class Chips {
 
   rowsOf(index) {
     const { words, shade } = this.data;
-    const { label, start, ids, bytes, special } = this.data.pieces[index];
+    const { label, start, ids, bytes, special, meaning } = this.data.pieces[index];
     const roles = [
       this.owner[this.query] === index ? words.query : "",
       this.owner[this.key] === index ? words.key : "",
@@ -148,7 +148,7 @@ class Chips {
     const value = shade?.values[index] ?? null;
     if (value !== null) rows.push([shade.name, format(value, shade.digits), "number apart"]);
     if (roles) rows.push(["", roles, look]);
-    if (special) rows.push(["", words.special]);
+    if (special) rows.push(["", meaning || words.special]);
     return rows;
   }
 

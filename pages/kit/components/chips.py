@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from model.tokenizer import Piece
 
 WORDS = ("label", "help", "query", "key", "position", "id", "bytes", "special", "next", "hint")
+_NOTHING: Mapping[int, str] = {}
 _component = register("chips", "chips.js")
 
 
@@ -40,6 +41,7 @@ def chips(
     shade: Shade | None = None,
     ask_next: bool = False,
     max_height: int = 212,
+    meanings: Mapping[int, str] = _NOTHING,
     on_change: Callable[[Picked], None] | None = None,
 ) -> Picked | None:
     """Draw the strip of `pieces` and return the token positions picked since the last run.
@@ -49,14 +51,16 @@ def chips(
     press the key. A chip of several tokens stands for its last one; a click on one of its ids picks that token.
 
     query, key_index: token positions, or None. ask_next: end with a dashed chip that asks for the next token.
-    max_height: pixels beyond which the strip scrolls in its frame. words: the translated words of `WORDS`; "hint"
-    tells in the tooltip how to pick.
+    max_height: pixels beyond which the strip scrolls in its frame. meanings: what a special token is for, by its id,
+    said in its tooltip (else the word "special"). words: the translated words of `WORDS`; "hint" tells in the tooltip
+    how to pick.
 
     Raises:
         ValueError: if the pieces do not follow one another, `shade` has not one finite value (or None) per piece or
         no extent, a position does not exist, or a word is missing.
     """
-    header = encode(pieces, query, key_index, words=words, shade=shade, ask_next=ask_next, max_height=max_height)
+    more = {"shade": shade, "ask_next": ask_next, "max_height": max_height, "meanings": meanings}
+    header = encode(pieces, query, key_index, words=words, **more)
     n_tokens = header["n_tokens"]
     return mount(_component, key, header, (), (n_tokens, n_tokens), on_change)
 
@@ -70,6 +74,7 @@ def encode(
     shade: Shade | None = None,
     ask_next: bool = False,
     max_height: int = 212,
+    meanings: Mapping[int, str] = _NOTHING,
 ) -> dict[str, Any]:
     """What `chips` sends.
 
@@ -88,7 +93,7 @@ def encode(
         if not all(value is None or math.isfinite(value) for value in shade.values):
             raise ValueError("a shade is not finite")
     return {
-        "pieces": [_described(piece) for piece in pieces],
+        "pieces": [_described(piece, meanings) for piece in pieces],
         "n_tokens": n_tokens,
         "query": position(query, n_tokens, "query"),
         "key": position(key_index, n_tokens, "key"),
@@ -106,7 +111,7 @@ def encode(
     }
 
 
-def _described(piece: Piece) -> dict[str, Any]:
+def _described(piece: Piece, meanings: Mapping[int, str]) -> dict[str, Any]:
     return {
         "label": piece.label,
         # how many of the label's first characters stand for spaces
@@ -115,4 +120,5 @@ def _described(piece: Piece) -> dict[str, Any]:
         "ids": [int(i) for i in piece.ids],
         "bytes": piece.data.hex(" ").upper(),
         "special": bool(piece.special),
+        "meaning": meanings.get(int(piece.ids[0]), "") if piece.special else "",
     }
