@@ -1,11 +1,14 @@
-"""Awkward labels, and helpers that read a figure or a fragment of HTML as the browser would."""
+"""Awkward labels, and helpers that read a page, a figure or a fragment of HTML as the browser would."""
 
 import base64
+import html
+import json
 import re
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
+from streamlit.testing.v1 import AppTest
 
 AWKWARD = [
     "</s>", "<br>", "a<b<c", "<script>alert(1)</script>", "&lt;", "&amp;amp;", '"quoted"', "it's", "$x^2$", "$5 and $6",
@@ -60,3 +63,118 @@ def read(fragment: str) -> Reader:
     reader = Reader()
     reader.feed(fragment)
     return reader
+
+
+# --- a page under AppTest, from top to bottom
+
+
+def markdown(app: AppTest) -> str:
+    """All Markdown of the main part as it was written, one piece a line."""
+    return "\n".join(element.value for element in app.main.markdown)
+
+
+def said(app: AppTest) -> str:
+    """All Markdown of the main part without the backslashes that keep characters from being markup."""
+    return markdown(app).replace("\\", "")
+
+
+def fragments(app: AppTest) -> list[str]:
+    """Every piece of HTML, also of the sidebar."""
+    return [element.proto.body for element in app.get("html")]
+
+
+def captions(app: AppTest) -> list[tuple[str, str]]:
+    """Of each line under a figure: where its numbers are from ("measured", …), and its text."""
+    bodies = [body for body in fragments(app) if 'class="atlas-caption"' in body]
+    return [(re.findall('data-source="(.*?)"', body)[0], " ".join(read(body).texts)) for body in bodies]
+
+
+def figure(app: AppTest, key: str) -> dict:
+    """The Plotly figure with this key, which there is once."""
+    (chart,) = [chart.proto for chart in app.get("plotly_chart") if chart.proto.id.endswith(f"-{key}")]
+    return json.loads(chart.spec)
+
+
+def figure_with_alt(app: AppTest, start: str) -> dict:
+    """The Plotly figure whose text for screen readers starts like this; there is one."""
+    (chart,) = [chart.proto for chart in app.get("plotly_chart") if chart.proto.alt.startswith(start)]
+    return json.loads(chart.spec)
+
+
+def boxes(app: AppTest) -> list[str]:
+    """Of each box of arithmetic, a line each: what it is of, then name and calculation of every step, then the note.
+
+    An exponent stands after ^.
+    """
+    found = []
+    for body in fragments(app):
+        if "class='atlas-arithmetic'" in body:
+            lined = re.sub("</p>|</code>|</span>(?=<code>)", "\n", body.split("</style>")[1].replace("<sup", "^<sup"))
+            found.append(html.unescape(re.sub("<[^>]*>", "", lined)).removesuffix("\n"))
+    return found
+
+
+def box(app: AppTest) -> str:
+    """The one box of arithmetic that there is."""
+    (only,) = boxes(app)
+    return only
+
+
+def tables(app: AppTest, *, notes: bool = False) -> list[dict[str, list[str]]]:
+    """Of each table of numbers: every row's name to its cells.
+
+    The name is its first line, without the ▸ of a chosen row (see `chosen_rows`) and with plain spaces; `notes` adds
+    " / " and the second line.
+    """
+    found = []
+    for rows in _number_rows(app):
+        names = [name.removeprefix("▸ ") + (f" / {note}" if notes and note else "") for name, note, _ in rows]
+        found.append(dict(zip(names, (cells for _, _, cells in rows), strict=True)))
+        assert len(found[-1]) == len(rows), "two rows with one name"
+    return found
+
+
+def chosen_rows(app: AppTest) -> list[list[str]]:
+    """Of each table of numbers: the names of the rows with a ▸."""
+    return [[name[2:] for name, _, _ in rows if name.startswith("▸ ")] for rows in _number_rows(app)]
+
+
+def _number_rows(app: AppTest) -> list[list[tuple[str, str, list[str]]]]:
+    """Of each table of numbers, every row: name, note, cells."""
+    found = []
+    for body in fragments(app):
+        if "class='atlas-numbers'" in body:
+            rows = re.findall(r"<th scope='row'>(.*?)(?:<small>(.*?)</small>)?</th>(.*?)</tr>", body)
+            found.append(
+                [
+                    (_plain(name), _plain(note), [html.unescape(cell) for cell in re.findall("<td>(.*?)</td>", cells)])
+                    for name, note, cells in rows
+                ]
+            )
+    return found
+
+
+def _plain(text: str) -> str:
+    return html.unescape(text).replace("\u00a0", " ")
+
+
+def shares(app: AppTest) -> dict[str, int]:
+    """The rows of the table of parameters, and its sum."""
+    (body,) = [body for body in fragments(app) if "class='atlas-shares'" in body]
+    rows = re.findall(r"<th scope='row'>(.*?)(?:<small>.*?)?</th>.*?<td class='n'>(.*?)</td>", body)
+    return {name: int(count.replace(",", "")) for name, count in rows}
+
+
+def facts(app: AppTest) -> dict[str, str]:
+    """The list of facts: name to value."""
+    (body,) = [body for body in fragments(app) if "class='atlas-facts'" in body]
+    return {
+        html.unescape(name): html.unescape(value) for name, value in re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", body)
+    }
+
+
+def number(printed: str) -> float:
+    """A printed number: 1,024 or −0.5 or 1.9·10⁻⁶."""
+    plain = printed.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")).replace(",", "")
+    digits, _, exponent = plain.partition("·10")
+    return float(digits) * 10.0 ** int(exponent or 0)

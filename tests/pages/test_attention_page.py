@@ -1,9 +1,6 @@
 """The page on self-attention: every number on it is recomputed here from what one run recorded."""
 
-import html
-import json
 import math
-import re
 
 import numpy as np
 import pytest
@@ -17,27 +14,20 @@ from model.trace import Trace
 from pages.kit.limits import MAX_TOKENS
 from pages.kit.numbers import probability, signed, three_digits
 from tests.cases import TEXTS
-from tests.conftest import REPOSITORY
 from tests.pages.component_io import pick, sent
-from tests.pages.reading import array, read
+from tests.pages.reading import array, box, captions, figure_with_alt, fragments, number, read, said, tables
+from tests.pages.visit import TEXT, visit, well
 
-TEXT = "The little cat sat on the mat because it was"
 TITLES = ("How does one token look at the others?", "一个词元怎样看其他词元？")
 CELL = {"layer": "3", "head": "2", "token": "8", "key": "7"}
 
 
 def opened(**parameters: str) -> AppTest:
-    page = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=60)
-    page.switch_page("pages/attention.py")
-    for name, value in parameters.items():
-        page.query_params[name] = value
-    return well(page.run())
+    return shown(visit("attention", **parameters))
 
 
-def well(page: AppTest) -> AppTest:
-    assert not page.exception
-    assert not page.error
-    assert page.title[0].value in TITLES
+def shown(page: AppTest) -> AppTest:
+    assert well(page).title[0].value in TITLES
     return page
 
 
@@ -70,51 +60,19 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return weights / np.nansum(weights, axis=-1, keepdims=True)
 
 
-def fragments(page: AppTest) -> list[str]:
-    return [element.proto.body for element in page.get("html")]
-
-
-def captions(page: AppTest) -> list[tuple[str, str]]:
-    """Kind and text of each caption line, from top to bottom."""
-    bodies = [body for body in fragments(page) if 'class="atlas-caption"' in body]
-    return [(re.findall('data-source="(.*?)"', body)[0], " ".join(read(body).texts)) for body in bodies]
-
-
 def arithmetic(page: AppTest) -> tuple[str, list[str], str]:
     """Of the box: what it is of, the four calculations, the sentence below."""
-    (body,) = [body for body in fragments(page) if "atlas-arithmetic'" in body]
-    text = [html.unescape(re.sub("<[^>]*>", "", part)) for part in re.findall("<(?:p|code).*?</(?:p|code)>", body)]
-    return text[0], text[1:5], text[5]
+    who, *steps, note = box(page).splitlines()
+    return who, steps[1::2], note
 
 
-def tables(page: AppTest) -> dict[str, list[str]]:
-    """Rows of all tables of numbers: name (without its note) to numbers."""
-    rows = [re.findall(r"<th scope='row'>(.*?)(?:<small>.*?)?</th>(.*?)</tr>", body) for body in fragments(page)]
-    return {
-        html.unescape(name).replace("\u00a0", " "): [html.unescape(n) for n in re.findall("<td>(.*?)</td>", cells)]
-        for body in rows
-        for name, cells in body
-    }
-
-
-def number(printed: str) -> float:
-    """A printed number, also as 1.9·10⁻⁶."""
-    plain = printed.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")).replace(",", "")
-    digits, _, exponent = plain.partition("·10")
-    return float(digits) * 10.0 ** int(exponent or 0)
-
-
-def figure(page: AppTest, alt: str) -> dict:
-    (chart,) = [chart.proto for chart in page.get("plotly_chart") if chart.proto.alt.startswith(alt)]
-    return json.loads(chart.spec)
+def checks(page: AppTest) -> dict[str, list[str]]:
+    """Rows of all tables of numbers."""
+    return {name: cells for table in tables(page) for name, cells in table.items()}
 
 
 def bars(page: AppTest, token: str) -> np.ndarray:
-    return array(figure(page, f"Attention of {token}")["data"][0]["x"])
-
-
-def said(page: AppTest) -> str:
-    return "\n".join(element.value for element in page.markdown).replace("\\", "")
+    return array(figure_with_alt(page, f"Attention of {token}")["data"][0]["x"])
 
 
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (3, 2), (5, 7)])
@@ -146,12 +104,12 @@ def test_every_mask_is_the_run_of_the_whole_model(storyteller: LanguageModel, ma
     np.testing.assert_allclose(pattern, softmax(np.where(hidden, np.nan, expected / root)), atol=1e-5)
     np.testing.assert_allclose(np.nansum(pattern, axis=-1), 1, atol=1e-6)
     # Every other panel is of that same run.
-    strips = figure(page, "x ·it, x ·because")["data"]
+    strips = figure_with_alt(page, "x ·it, x ·because")["data"]
     for trace, position in zip(strips, (8, 7), strict=True):
         stream = run["blocks.3.hook_resid_pre"]
         x = run.module("blocks.3.ln1")(stream[None])[0, position]
         np.testing.assert_allclose(array(trace["z"])[0], x.numpy(), rtol=1e-5, atol=1e-5)
-    z = array(figure(page, f"{np.nanmax(pattern[8]):.3f}")["data"][-1]["z"])[0]
+    z = array(figure_with_alt(page, f"{np.nanmax(pattern[8]):.3f}")["data"][-1]["z"])[0]
     values = run["blocks.3.attn.hook_v"][:, 1].numpy()
     np.testing.assert_allclose(z, np.nan_to_num(pattern[8]) @ values, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(bars(page, "·it"), np.sort(pattern[8][~hidden[8]])[::-1][:8], atol=1e-6)
@@ -170,7 +128,7 @@ def test_every_mask_is_the_run_of_the_whole_model(storyteller: LanguageModel, ma
 @pytest.mark.parametrize("scaling", ["1", "0"])
 def test_the_shown_checks_hold(mask: str, scaling: str) -> None:
     page = opened(mask=mask, scaling=scaling)
-    rows = tables(page)
+    rows = checks(page)
     for step in ("1 · Scores", "2 · Scaled", "3 · Masked", "4 · Pattern", "5 · Mixed values"):
         largest, difference = map(number, rows[step])
         assert difference <= 1e-5 * max(1, largest / 10), step
@@ -216,7 +174,7 @@ def test_the_arithmetic_of_the_cell(scaling: str) -> None:
     assert masked == f"{signed(float(after))} in reach"
     top, powers = float(np.nanmax(row)), np.exp(row - np.nanmax(row))
     difference = f"{signed(float(after))} − {signed(top)}"
-    assert share == f"e{difference} ÷ {np.nansum(powers):.4f} = {probability(float(weight))}"
+    assert share == f"e^{difference} ÷ {np.nansum(powers):.4f} = {probability(float(weight))}"
     assert "here 9" in note
 
 
@@ -227,7 +185,7 @@ def test_a_masked_cell_is_not_a_zero() -> None:
     assert product == f"q·k = {signed(float(matrices(page)[0][3, 7]))}"
     assert scaled == f"÷ √32 = {signed(float(matrices(page)[1][3, 7]))}"
     assert masked == "−∞"
-    assert share.startswith("e−∞ ÷ ")
+    assert share.startswith("e^−∞ ÷ ")
     assert share.endswith(" = 0")
     assert "may not look at" in note
     assert any("<li class=masked>" in body for body in fragments(page))
@@ -239,13 +197,13 @@ def test_a_masked_cell_is_not_a_zero() -> None:
 
 def test_a_pick_moves_the_whole_page() -> None:
     page = opened(layer="3", head="2")
-    well(pick(page, "matrices", query=5, key=2))
+    shown(pick(page, "matrices", query=5, key=2))
     assert chosen(page) == (5, 2)
     assert arithmetic(page)[0] == "“·the” → “·cat”"
     assert sent(page, "matrices")[0]["labels_q"][5] == "·the"
     np.testing.assert_allclose(bars(page, "·the"), np.sort(matrices(page)[3][5, :6])[::-1], atol=1e-6)
     # The future can be picked too: that is where the masked cells are.
-    well(pick(page, "matrices", query=5, key=9, number=2))
+    shown(pick(page, "matrices", query=5, key=9, number=2))
     assert arithmetic(page)[1][2] == "−∞"
 
 
@@ -262,20 +220,20 @@ def test_bars_are_the_row_and_say_what_they_leave_out(storyteller: LanguageModel
 
 def test_mask_and_scaling_outlive_a_page_change() -> None:
     page = opened()
-    well(page.button_group(key="choose_mask").set_value("window").run())
-    well(page.button_group(key="choose_scaling").set_value(False).run())
+    shown(page.button_group(key="choose_mask").set_value("window").run())
+    shown(page.button_group(key="choose_scaling").set_value(False).run())
     changed = matrices(page)
     page.switch_page("pages/heads.py").run()
     assert not page.exception
     page.switch_page("pages/attention.py").run()
-    well(page)
+    shown(page)
     assert page.button_group(key="choose_mask").value == "window"
     assert page.button_group(key="choose_scaling").value is False
     for before, after in zip(changed, matrices(page), strict=True):
         np.testing.assert_array_equal(before, after)
     # The cell stays where it is when the mask changes, so that it can be compared.
     cell = chosen(page)
-    well(page.button_group(key="choose_mask").set_value("causal").run())
+    shown(page.button_group(key="choose_mask").set_value("causal").run())
     assert chosen(page) == cell
 
 
@@ -298,7 +256,7 @@ def test_what_the_mask_leaks_is_measured(storyteller: LanguageModel, mask: str) 
     page = opened(mask=mask)
     means = [f"{cost[counted].mean():.2f}" for cost in costs]
     assert f"a token of this text then costs {means[0]} bits on average; now it is {means[1]}" in said(page)
-    chart = figure(page, "Cost of each token")["data"]
+    chart = figure_with_alt(page, "Cost of each token")["data"]
     for trace, cost in zip(chart, costs, strict=True):
         np.testing.assert_allclose(array(trace["y"]).astype(float), np.where(counted, cost, np.nan), rtol=1e-4)
     assert (f"With **{mask}** no token sees its answer" in said(page)) == (not in_sight.any())
@@ -316,7 +274,7 @@ def test_what_the_mask_leaks_is_measured(storyteller: LanguageModel, mask: str) 
 def test_what_scaling_does_to_this_head_is_measured(storyteller: LanguageModel) -> None:
     page, run = opened(**CELL), traced(storyteller)
     visible = np.tril(np.ones((10, 10), dtype=bool))
-    rows = tables(page)
+    rows = checks(page)
     for column, root in ((1, math.sqrt(32)), (0, 1)):
         scores = np.where(visible, dots(run, 3, 2) / root, np.nan)
         p = np.nan_to_num(softmax(scores))
@@ -342,7 +300,9 @@ def test_random_vectors_are_an_illustration_and_nothing_else_is() -> None:
 def test_what_a_head_adds(storyteller: LanguageModel) -> None:
     run, page = traced(storyteller), opened(**CELL)
     added = run["blocks.3.attn.hook_result"][8, 2].numpy()
-    np.testing.assert_allclose(array(figure(page, "this head")["data"][0]["z"])[0], added, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        array(figure_with_alt(page, "this head")["data"][0]["z"])[0], added, rtol=1e-4, atol=1e-5
+    )
     stream = run["blocks.3.hook_resid_pre"][8].numpy()
     lengths = f"length {three_digits(np.linalg.norm(added))}, added to a stream vector of length "
     assert any(lengths + three_digits(np.linalg.norm(stream)) in text for _, text in captions(page))

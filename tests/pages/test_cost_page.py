@@ -1,6 +1,5 @@
 """The page on size and cost: every number on it against the formulas' own tests' references, for any plan."""
 
-import json
 import re
 
 import pytest
@@ -17,60 +16,20 @@ from pages.kit import choices, loading, machines, notices, numbers, plans
 from pages.kit.choices import Selection
 from pages.kit.prose import Prose
 from tests.cases import TEXTS
-from tests.pages.reading import array, read
+from tests.pages.reading import array, boxes, captions, figure, fragments, read, said, shares, tables
 from tests.pages.visit import remarks, selection, visit, well
 
 GPT3 = {"plan": "gpt3", "machine": "h100"}
 
 
 def opened(**parameters: object) -> AppTest:
-    return well(visit("cost", **{name: str(value) for name, value in parameters.items()}))
-
-
-def fragments(app: AppTest) -> list[str]:
-    return [element.proto.body for element in app.main.get("html")]
-
-
-def figure(app: AppTest, key: str) -> dict:
-    (chart,) = [c.proto for c in app.main.get("plotly_chart") if c.proto.id.endswith(f"-{key}")]
-    return json.loads(chart.spec)
-
-
-def captions(app: AppTest) -> list[tuple[str, str]]:
-    bodies = [body for body in fragments(app) if 'class="atlas-caption"' in body]
-    return [(re.findall('data-source="(.*?)"', body)[0], " ".join(read(body).texts)) for body in bodies]
-
-
-def boxes(app: AppTest) -> list[str]:
-    return ["".join(read(b.split("</style>")[1]).texts) for b in fragments(app) if "atlas-arithmetic'" in b]
-
-
-def tables(app: AppTest) -> list[dict[str, list[str]]]:
-    return [
-        {
-            read(name).texts[0].removeprefix("▸\u00a0"): re.findall("<td>(.*?)</td>", cells)
-            for name, cells in re.findall(r"<th scope='row'>(.*?)</th>(.*?)</tr>", body)
-        }
-        for body in fragments(app)
-        if "class='atlas-numbers'" in body
-    ]
-
-
-def counted(app: AppTest) -> dict[str, int]:
-    """The rows of the table of parameters, and its sum."""
-    (body,) = [b for b in fragments(app) if "class='atlas-shares'" in b]
-    rows = re.findall(r"<th scope='row'>(.*?)(?:<small>.*?)?</th>.*?<td class='n'>(.*?)</td>", body)
-    return {name: int(count.replace(",", "")) for name, count in rows}
-
-
-def said(app: AppTest) -> str:
-    return "\n".join(element.value for element in app.main.markdown).replace("\\", "")
+    return well(visit("cost", **parameters))
 
 
 def test_the_loaded_model_is_counted(storyteller: LanguageModel) -> None:
     app = opened()
     n = sum(p.numel() for p in storyteller.transformer.parameters())
-    assert counted(app)["all"] == n
+    assert shares(app)["all"] == n
     (caption,) = [(kind, text) for kind, text in captions(app) if "counted on the loaded model" in text]
     assert caption[0] == "measured"
     assert f"{n:,}, difference from the formulas: 0" in caption[1]
@@ -80,7 +39,7 @@ def test_gpt_3_as_published() -> None:
     """Brown et al. 2020, tables 2.1 and D.1."""
     app = opened(**GPT3)
     d = 12_288
-    assert counted(app) == {
+    assert shares(app) == {
         "embedding": 50_257 * d,
         "positions": 2_048 * d,
         "attention": 96 * (4 * d * d + 4 * d),
@@ -208,14 +167,14 @@ def test_turning_every_size(storyteller: LanguageModel) -> None:
         "norms": 7 * 512,
         "output matrix": 1000 * 512,
     }
-    assert counted(app) == expected | {"all": sum(expected.values())}
+    assert shares(app) == expected | {"all": sum(expected.values())}
     assert {name: int(app.query_params[name]) for name in sizes} == sizes
     assert app.query_params["plan_learned"] == "1"
     assert app.query_params["plan_tied"] == app.query_params["plan_gated"] == "0"
-    assert counted(opened(**dict(app.query_params.items()))) == counted(app), "the link shows the same"
+    assert shares(opened(**dict(app.query_params.items()))) == shares(app), "the link shows the same"
     assert "storyteller, changed by you" in boxes(app)[0]
     well(app.button(key="plan_back").click().run())
-    assert counted(app)["all"] == sum(p.numel() for p in storyteller.transformer.parameters())
+    assert shares(app)["all"] == sum(p.numel() for p in storyteller.transformer.parameters())
     assert not [name for name in app.query_params if name.startswith("plan")]
 
 
@@ -232,7 +191,7 @@ def test_another_preset_forgets_what_was_changed() -> None:
     app = opened(plan="gpt2", plan_d=1536, plan_bits=4)
     app.main.selectbox(key="choose_plan").set_value("gpt3")
     well(app.run())
-    assert counted(app)["all"] == 174_604_259_328
+    assert shares(app)["all"] == 174_604_259_328
     assert app.query_params["plan"] == "gpt3"
     app = opened(plan="gpt2")
     well(app.button(key="try_gpt3").click().run())

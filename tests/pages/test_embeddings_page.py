@@ -1,6 +1,5 @@
 """The page on embeddings: every number on it is found again in the weights or in a run of its own."""
 
-import html
 import json
 import math
 import re
@@ -14,46 +13,35 @@ from model.analysis.projection import pca, tsne
 from model.language import LanguageModel
 from pages.kit.prose import Prose
 from tests.cases import TEXTS
-from tests.pages.reading import array, drawn, read, without_colour
-from tests.pages.visit import remarks, selection, visit, well
+from tests.pages.reading import (
+    array,
+    box,
+    captions,
+    drawn,
+    figure_with_alt,
+    fragments,
+    read,
+    said,
+    tables,
+    without_colour,
+)
+from tests.pages.visit import TEXT, remarks, selection, visit, well
 
 SAY = Prose("embeddings")
-TEXT = "The little cat sat on the mat because it was"
 
 
 def opened(**parameters: str) -> AppTest:
     return well(visit("embeddings", **parameters))
 
 
-def figure(page: AppTest, alt: str) -> dict:
-    (chart,) = [chart.proto for chart in page.get("plotly_chart") if chart.proto.alt.startswith(alt)]
-    return json.loads(chart.spec)
-
-
 def alts(page: AppTest) -> list[str]:
     return [chart.proto.alt for chart in page.get("plotly_chart")]
 
 
-def said(page: AppTest) -> str:
-    return "\n".join(element.value for element in page.markdown).replace("\\", "")
-
-
-def bodies(page: AppTest) -> list[str]:
-    return [element.proto.body for element in page.get("html")]
-
-
-def captions(page: AppTest) -> list[tuple[str, str]]:
-    found = [body for body in bodies(page) if 'class="atlas-caption"' in body]
-    return [(re.findall('data-source="(.*?)"', body)[0], " ".join(read(body).texts)) for body in found]
-
-
 def table(page: AppTest) -> dict[str, list[str]]:
     """The pairs: names to numbers."""
-    (body,) = [body for body in bodies(page) if "class='atlas-numbers'" in body]
-    return {
-        html.unescape(name).removeprefix("▸\u00a0"): [html.unescape(n) for n in re.findall("<td>(.*?)</td>", cells)]
-        for name, cells in re.findall(r"<th scope='row'>(.*?)</th>(.*?)</tr>", body)
-    }
+    (found,) = tables(page)
+    return found
 
 
 def weight(lm: LanguageModel) -> np.ndarray:
@@ -68,13 +56,13 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 def test_the_strip_is_the_weight_row(storyteller: LanguageModel, token: str) -> None:
     page = opened(text=TEXT, token=token)
     id_ = storyteller.tokenizer.encode(TEXT)[int(token)]
-    rows = figure(page, "Rows of the embedding table")["data"]
+    rows = figure_with_alt(page, "Rows of the embedding table")["data"]
     np.testing.assert_array_equal(array(rows[-1]["z"])[0], weight(storyteller)[id_].astype(np.float32))
     assert rows[-1]["name"] == SAY.plain("row_word")
     for row in rows[:-1]:
         number = int(re.match(r"#(\d+) ", drawn(row["name"]))[1])
         np.testing.assert_array_equal(array(row["z"])[0], weight(storyteller)[number].astype(np.float32))
-    ticks = [drawn(without_colour(t)) for t in figure(page, "Rows")["layout"]["yaxis"]["ticktext"]]
+    ticks = [drawn(without_colour(t)) for t in figure_with_alt(page, "Rows")["layout"]["yaxis"]["ticktext"]]
     assert [tick for tick in ticks if tick.startswith("1 × ")] == [f"1 × #{id_} {storyteller.tokenizer.label(id_)}"]
     assert sum(tick.startswith("0 × ") for tick in ticks) == len(rows) - 2
     (caption,) = [text for kind, text in captions(page) if "from the row" in text and kind == "measured"]
@@ -105,14 +93,14 @@ def test_pairs_are_those_of_the_weights(storyteller: LanguageModel) -> None:
 def test_triangles_have_the_distances_of_the_table() -> None:
     page = opened()
     for alt, column in (("The one-hot vectors", 0), ("The embeddings of", 1)):
-        sides = figure(page, alt)["data"][:3]
+        sides = figure_with_alt(page, alt)["data"][:3]
         lengths = [math.dist(*zip(array(side["x"]), array(side["y"]), strict=True)) for side in sides]
         printed = [float(cells[column]) for cells in table(page).values()]
         np.testing.assert_allclose(lengths, printed, atol=6e-4)
-        texts = [one["text"] for one in figure(page, alt)["layout"]["annotations"]]
+        texts = [one["text"] for one in figure_with_alt(page, alt)["layout"]["annotations"]]
         assert [float(re.sub("</?b>", "", text)) for text in texts[:3]] == printed
         assert texts[3:] == ["cat", "dog", "money"]
-    spans = [figure(page, alt)["layout"]["yaxis"]["range"] for alt in ("The one-hot", "The embeddings")]
+    spans = [figure_with_alt(page, alt)["layout"]["yaxis"]["range"] for alt in ("The one-hot", "The embeddings")]
     assert spans[0] == spans[1], "one scale"
 
 
@@ -145,7 +133,7 @@ def test_neighbours_are_those_of_a_brute_force_search(storyteller: LanguageModel
     vector = every[ids].mean(0)
     scores = {i: cosine(row, vector) for i, row in enumerate(every) if i not in ids}
     best = sorted(scores, key=lambda i: -scores[i])[:12]
-    (bar,) = figure(page, "The tokens nearest to")["data"]
+    (bar,) = figure_with_alt(page, "The tokens nearest to")["data"]
     np.testing.assert_allclose(array(bar["x"]), [scores[i] for i in best], atol=1e-6)
     details = [drawn(text) for text in bar["customdata"]]
     assert details == [f"{storyteller.tokenizer.label(i)} · id {i:,}" for i in best]
@@ -168,7 +156,7 @@ def test_the_map_is_the_projection_of_the_rows(storyteller: LanguageModel, kind:
     ids += [tuple(encode("猫" if word == "猫" else f" {word}")) for word in words if word != "mat"]
     vectors = torch.stack([storyteller.transformer.embed.weight[list(one)].mean(0) for one in ids])
     found = make(torch.nn.functional.normalize(vectors, dim=1), dims)
-    traces = figure(page, "Map of")["data"]
+    traces = figure_with_alt(page, "Map of")["data"]
     shown = np.concatenate([np.stack([array(t[axis]) for axis in "xyz"[:dims]], axis=1) for t in traces])
     np.testing.assert_allclose(shown, found.points, atol=1e-5)
     details = [drawn(text) for t in traces for text in t["customdata"]]
@@ -178,7 +166,7 @@ def test_the_map_is_the_projection_of_the_rows(storyteller: LanguageModel, kind:
     assert f"Of the 5 nearest vectors of each point, {100 * found.kept:.0f}% are" in said(page)
     if kind == "pca":
         assert f"has {100 * sum(found.shares):.0f}% of their variance" in said(page)
-        axes = figure(page, "Map of")["layout"]
+        axes = figure_with_alt(page, "Map of")["layout"]
         title = (axes if dims == 2 else axes["scene"])["xaxis"]["title"]["text"]
         assert f"{100 * found.shares[0]:.1f}%" in drawn(title)
     else:
@@ -188,7 +176,7 @@ def test_the_map_is_the_projection_of_the_rows(storyteller: LanguageModel, kind:
 def test_a_long_text_and_a_long_list_are_bounded_and_said(storyteller: LanguageModel) -> None:
     words = ",".join(storyteller.tokenizer.decode([i]).strip() for i in range(1000, 1060))[:399]
     page = opened(ids="-".join(map(str, range(300, 400))), mapped=words, token="89")
-    first, second = figure(page, "Map of")["data"]
+    first, second = figure_with_alt(page, "Map of")["data"]
     assert len(first["customdata"]) == 60
     assert len(second["customdata"]) <= 40
     assert drawn(first["customdata"][-1]).endswith("id 389"), "the chosen token is never left out"
@@ -200,17 +188,16 @@ def test_the_context_curves_are_the_runs(storyteller: LanguageModel) -> None:
     sentences = SAY.plain("first_sentences").split("\n")
     runs = [storyteller.trace(sentence) for sentence in sentences]
     names = ["hook_embed", *(f"blocks.{i}.hook_resid_post" for i in range(6))]
-    curves = figure(page, "Cosine of the vectors")["data"]
+    curves = figure_with_alt(page, "Cosine of the vectors")["data"]
     for curve, run in zip(curves, runs[1:], strict=False):  # the word stands last in every sentence
         expected = [float(torch.cosine_similarity(runs[0][n][-1], run[n][-1], dim=0)) for n in names]
         np.testing.assert_allclose(array(curve["y"]), expected, atol=1e-5)
     assert len(curves) == 3
-    strips = figure(page, "The vectors of bark")["data"]
+    strips = figure_with_alt(page, "The vectors of bark")["data"]
     for strip, run in zip(strips, runs, strict=False):
         np.testing.assert_allclose(array(strip["z"])[0], run["blocks.3.hook_resid_post"][-1], atol=1e-5)
     assert f"has a cosine of {array(curves[0]['y'])[4]:.3f} with the one in sentence 2" in said(page)
-    (box,) = [body for body in bodies(page) if "atlas-arithmetic'" in body]
-    assert f"= {array(curves[0]['y'])[4]:.3f}" in "".join(read(box.split("</style>")[1]).texts)
+    assert f"= {array(curves[0]['y'])[4]:.3f}" in box(page)
 
 
 def test_what_is_said_of_the_context_fits_the_numbers() -> None:
@@ -220,7 +207,7 @@ def test_what_is_said_of_the_context_fits_the_numbers() -> None:
         if number:
             page = well(page.button(key=f"context_{number}").click().run())
             assert selection(page).word == SAY.plain(f"example_word_{number}")
-        other, same = (array(curve["y"])[1:] for curve in figure(page, "Cosine of the vectors")["data"][:2])
+        other, same = (array(curve["y"])[1:] for curve in figure_with_alt(page, "Cosine of the vectors")["data"][:2])
         layer = int(np.abs(same - other).argmax())
         (blocks,) = [group for group in page.button_group if group.key.startswith("choose_layer")]
         assert blocks.value == layer
@@ -232,7 +219,7 @@ def test_what_is_said_of_the_context_fits_the_numbers() -> None:
 def test_a_third_sentence_may_be_missing_a_word_may_not() -> None:
     page = opened(word="cat", sentences="The cat\nA big cat")
     assert "`cat` in sentence 2 has a cosine of" in said(page)
-    assert len(figure(page, "Cosine of the vectors")["data"]) == 2
+    assert len(figure_with_alt(page, "Cosine of the vectors")["data"]) == 2
     page = opened(word="cat", sentences="The dog\nA cat\nconcatenate")
     assert "`cat` does not stand in sentence 1, 3" in said(page)
     assert not [alt for alt in alts(page) if alt.startswith("Cosine of")]
@@ -286,7 +273,7 @@ def test_a_link_that_asks_for_what_there_is_not_is_brought_into_it(parameters: d
 )
 def test_any_words_are_taken_as_text(junk: str) -> None:
     page = opened(words=f"{junk},{junk},cat", near=junk, mapped=junk, word=junk, sentences=f"{junk}\n{junk}\n{junk}")
-    assert not [tag for body in bodies(page) for tag, _ in read(body).tags if tag in ("script", "img")]
+    assert not [tag for body in fragments(page) for tag, _ in read(body).tags if tag in ("script", "img")]
 
 
 def test_every_figure_says_where_it_is_from() -> None:

@@ -14,33 +14,19 @@ from pages.kit import neuron_texts, switches
 from pages.kit.prose import sections
 from tests.cases import TEXTS
 from tests.model.tiny import tiny
-from tests.pages.feed_forward import (
-    PLACE,
-    TEXT,
-    arithmetic,
-    caption,
-    captions,
-    figure,
-    fragments,
-    number,
-    opened,
-    said,
-    shaded,
-    shown,
-    ticks,
-)
-from tests.pages.reading import read
-from tests.pages.visit import remarks, visit
+from tests.pages.feed_forward import PLACE, caption, opened, shaded, shown, ticks
+from tests.pages.reading import box, captions, figure_with_alt, fragments, number, read, said
+from tests.pages.visit import TEXT, remarks, visit
 
 
 def test_it_opens_on_the_neuron_that_pushes_most(storyteller: LanguageModel) -> None:
     page = opened(text=TEXT)
     assert page.button_group(key="choose_layer").value == 1
     assert page.number_input[0].value == 32
-    spec = figure(page, "The neurons of layer 1")
+    spec = figure_with_alt(page, "The neurons of layer 1")
     assert ticks(spec)[0] == "neuron 32"
     page = opened(text=TEXT, layer="5")
-    assert ticks(figure(page, "The neurons of layer 5"))[0] == f"neuron {page.number_input[0].value}"
+    assert ticks(figure_with_alt(page, "The neurons of layer 5"))[0] == f"neuron {page.number_input[0].value}"
 
 
 def test_turning_changes_what_is_shown_and_the_address() -> None:
@@ -56,7 +42,7 @@ def test_turning_changes_what_is_shown_and_the_address() -> None:
     ranked.set_value(second)
     shown(page.run())
     assert page.query_params["neuron"] == str(second)
-    assert f"neuron {second}" in arithmetic(page)
+    assert f"neuron {second}" in box(page)
     page.button_group(key="choose_layer").set_value(2)
     shown(page.run())
     assert "neuron" not in page.query_params, "a number means another neuron in another layer"
@@ -117,7 +103,7 @@ def test_every_kind_of_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, na
     head = KINDS[name].get("head", "linear")
     assert any(alt.startswith("Tokens whose logit") for alt in alts) == (head == "linear")
     assert any(alt.startswith("Probabilities") for alt in alts) == (head != "none")
-    assert "on the logit of" in arithmetic(page) or head != "linear"
+    assert "on the logit of" in box(page) or head != "linear"
     assert len(shaded(page)) == 1
     assert "no index" in page.info[0].value
     if head == "mlm":
@@ -142,7 +128,7 @@ def test_a_model_without_index_shows_the_rest(monkeypatch: pytest.MonkeyPatch) -
     neuron_texts._index.clear()
     assert [len(rows) for rows in shaded(page)] == [1]
     assert "no index" in page.info[0].value
-    figure(page, "Tokens whose logit neuron 167 raises")
+    figure_with_alt(page, "Tokens whose logit neuron 167 raises")
 
 
 def test_a_damaged_index_stays_in_its_section(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +141,7 @@ def test_a_damaged_index_stays_in_its_section(monkeypatch: pytest.MonkeyPatch) -
     neuron_texts._index.clear()
     assert not page.exception
     assert [error.value for error in page.error] == [sections("feed_forward", "en")["texts_failed"]]
-    figure(page, "Probabilities of the likeliest tokens")
+    figure_with_alt(page, "Probabilities of the likeliest tokens")
 
 
 def test_every_figure_says_where_it_is_from() -> None:

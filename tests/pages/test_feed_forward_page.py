@@ -14,28 +14,14 @@ from model.language import LanguageModel
 from model.zoo.catalog import CATALOG
 from pages.kit import switches
 from pages.kit.numbers import power_of_ten, probability, signed_digits, three_digits
-from tests.pages.feed_forward import (
-    PLACE,
-    TEXT,
-    arithmetic,
-    caption,
-    figure,
-    number,
-    opened,
-    said,
-    shaded,
-    shown,
-    tables,
-    ticks,
-    traced,
-)
-from tests.pages.reading import array, drawn, without_colour
-from tests.pages.visit import turn_to
+from tests.pages.feed_forward import PLACE, caption, opened, shaded, shown, ticks
+from tests.pages.reading import array, box, chosen_rows, drawn, figure_with_alt, number, said, tables, without_colour
+from tests.pages.visit import TEXT, traced, turn_to
 
 
 def test_every_neuron_lies_on_the_models_curve(storyteller: LanguageModel) -> None:
     run, page = traced(storyteller), opened(**PLACE)
-    spec = figure(page, "Curves of ReLU")
+    spec = figure_with_alt(page, "Curves of ReLU")
     x = torch.tensor(array(spec["data"][0]["x"]))
     curves = (functional.relu, functional.gelu, lambda x: functional.gelu(x, approximate="tanh"), functional.silu)
     assert [trace["name"] for trace in spec["data"][:4]] == ["ReLU", "GELU (erf)", "GELU (tanh)", "SiLU"]
@@ -63,7 +49,7 @@ def test_every_neuron_lies_on_the_models_curve(storyteller: LanguageModel) -> No
 def test_the_arithmetic_of_the_neuron(storyteller: LanguageModel) -> None:
     run, page = traced(storyteller), opened(**PLACE)
     pre, linear, post = (float(run[f"blocks.4.mlp.hook_{n}"][8, 167]) for n in ("pre", "pre_linear", "post"))
-    text, row = arithmetic(page), run.module("blocks.4.mlp").W_out.weight[:, 167]
+    text, row = box(page), run.module("blocks.4.mlp").W_out.weight[:, 167]
     assert f"= {signed_digits(pre)}" in text
     assert f"{signed_digits(pre)} ÷ (1 + e^{signed_digits(-pre)})" in text
     assert f"= {signed_digits(linear)}" in text
@@ -76,8 +62,9 @@ def test_the_arithmetic_of_the_neuron(storyteller: LanguageModel) -> None:
     assert f"= {'' if effect < 0 else '+'}{signed_digits(effect)}" in text
     assert f"on the logit of {storyteller.tokenizer.labels([token])[0]}" in text
     compared = tables(page)[0]
-    assert [name.strip("▸\u00a0") for name in compared] == ["ReLU", "GELU (erf)", "GELU (tanh)", "SiLU"]
-    assert compared["▸\u00a0SiLU"] == [signed_digits(post / linear), signed_digits(post)]
+    assert list(compared) == ["ReLU", "GELU (erf)", "GELU (tanh)", "SiLU"]
+    assert chosen_rows(page)[0] == ["SiLU"]
+    assert compared["SiLU"] == [signed_digits(post / linear), signed_digits(post)]
     assert compared["ReLU"][0] == signed_digits(max(0.0, pre))
 
 
@@ -93,7 +80,7 @@ def test_the_ranking(storyteller: LanguageModel, order: str) -> None:
         values = (out - out.mean(1, keepdim=True))[:, int(run.logits[8].argmax())]
     else:
         values = added.norm(dim=1)
-    spec = figure(page, "The neurons of layer 4")
+    spec = figure_with_alt(page, "The neurons of layer 4")
     first = values.abs().argsort(descending=True)[:8]
     assert ticks(spec) == [f"neuron {i}" for i in first.tolist()]
     np.testing.assert_allclose(array(spec["data"][0]["x"]), values[first].abs(), rtol=1e-3)
@@ -105,7 +92,7 @@ def test_the_ranking(storyteller: LanguageModel, order: str) -> None:
 
 def test_the_whole_way_sums_up(storyteller: LanguageModel) -> None:
     run, page = traced(storyteller), opened(**PLACE)
-    strips = {t["name"]: array(t["z"])[0] for t in figure(page, "Input, activations and output")["data"]}
+    strips = {t["name"]: array(t["z"])[0] for t in figure_with_alt(page, "Input, activations and output")["data"]}
     names = {"gate": "hook_pre", "second number": "hook_pre_linear", "activation": "hook_post"}
     for name, hook in names.items():
         np.testing.assert_allclose(strips[name], run[f"blocks.4.mlp.{hook}"][8], rtol=1e-6)
@@ -122,11 +109,12 @@ def test_the_whole_way_sums_up(storyteller: LanguageModel) -> None:
 
 def test_how_many_are_active(storyteller: LanguageModel) -> None:
     run, page = traced(storyteller), opened(**PLACE)
-    (bars,) = figure(page, "Share of active neurons in layer 4")["data"]
+    (bars,) = figure_with_alt(page, "Share of active neurons in layer 4")["data"]
     shares = 100 * (run["blocks.4.mlp.hook_pre"] > 0).double().mean(1)
     np.testing.assert_allclose(array(bars["y"]), shares)
-    rows = next(table for table in tables(page) if "▸\u00a0layer 4" in table)
-    assert rows["▸\u00a0layer 4"][:2] == [f"{shares[8]:.0f}%", f"{shares.mean():.0f}%"]
+    place, rows = next((place, table) for place, table in enumerate(tables(page)) if "layer 4" in table)
+    assert chosen_rows(page)[place] == ["layer 4"]
+    assert rows["layer 4"][:2] == [f"{shares[8]:.0f}%", f"{shares.mean():.0f}%"]
     assert len(rows) == 6
 
 
@@ -152,7 +140,7 @@ def test_key_and_value(storyteller: LanguageModel) -> None:
     logits = storyteller.transformer.embed.weight @ (row / run["ln_final.hook_scale"][8])
     unit = logits - logits.mean()
     for name, order in (("raises", unit.argsort(descending=True)), ("lowers", unit.argsort())):
-        spec = figure(page, f"Tokens whose logit neuron 167 {name}")
+        spec = figure_with_alt(page, f"Tokens whose logit neuron 167 {name}")
         assert ticks(spec) == [storyteller.tokenizer.labels([i])[0] for i in order[:8].tolist()]
         np.testing.assert_allclose(array(spec["data"][0]["x"]), unit[order[:8]].abs(), rtol=1e-3)
     assert f"the activation is {signed_digits(float(own[8]))}" in said(page)
@@ -184,14 +172,15 @@ def expected_off(lm: LanguageModel, off: list[tuple[int, int]]) -> tuple[torch.T
 
 
 def shows_off(page: AppTest, lm: LanguageModel, off: list[tuple[int, int]]) -> None:
-    before, after = figure(page, "Probabilities of the likeliest tokens")["data"]
+    before, after = figure_with_alt(page, "Probabilities of the likeliest tokens")["data"]
     p, q = expected_off(lm, off)
     ids = sorted({*p.topk(7).indices.tolist(), *q.topk(7).indices.tolist(), lm.tokenizer.encode(TEXT)[9]})
     ids.sort(key=lambda token: -float(p[token]))
     np.testing.assert_allclose(array(before["x"]), p[ids], rtol=1e-4)
     np.testing.assert_allclose(array(after["x"]), q[ids], rtol=1e-3)
     printed = [
-        drawn(note["text"]) for note in figure(page, "Probabilities of the likeliest tokens")["layout"]["annotations"]
+        drawn(note["text"])
+        for note in figure_with_alt(page, "Probabilities of the likeliest tokens")["layout"]["annotations"]
     ]
     assert printed == [f"{probability(float(p[i]))} → {probability(float(q[i]))}" for i in ids]
     assert f"neurons off: {len(off)}" in caption(page, "Kullback")
@@ -246,8 +235,10 @@ def test_nothing_edited_remains(storyteller: LanguageModel) -> None:
     mine = opened(off=off, text=TEXT)
     assert "neurons off: 60" in caption(mine, "Kullback")
     other = opened(off="", text=TEXT)
-    shows = array(figure(other, "Probabilities of the likeliest tokens")["data"][1]["x"])
-    np.testing.assert_allclose(shows, array(figure(other, "Probabilities of the likeliest tokens")["data"][0]["x"]))
+    shows = array(figure_with_alt(other, "Probabilities of the likeliest tokens")["data"][1]["x"])
+    np.testing.assert_allclose(
+        shows, array(figure_with_alt(other, "Probabilities of the likeliest tokens")["data"][0]["x"])
+    )
     turn_to(mine, "overview")
     probabilities = traced(storyteller).logits[-1].softmax(0)
     (bars,) = [c for c in mine.get("plotly_chart") if "next" in c.proto.alt.lower() or "after" in c.proto.alt.lower()]

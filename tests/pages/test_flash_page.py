@@ -1,7 +1,5 @@
 """The page on flash attention: its tiles are this run's, its result plain attention's, its reckoning the formula's."""
 
-import html
-import json
 import re
 import time
 
@@ -14,55 +12,24 @@ from model.analysis.attention_race import Point, Shape
 from model.analysis.flash_traffic import CHIPS, traffic
 from model.kernels import explicit
 from model.language import LanguageModel
-from model.trace import Trace
 from pages.kit import flash_race
 from pages.kit.flash_closer import kernel_source
 from pages.kit.flash_view import MAX_NUMBERS, MAX_TILES, View
-from pages.kit.limits import MAX_TOKENS
 from pages.kit.numbers import megabytes, power_of_ten, three_digits
 from pages.kit.prose import Prose
 from tests.cases import TEXTS
 from tests.pages.component_io import pick, sent
-from tests.pages.reading import array, read
-from tests.pages.visit import remarks, selection, visit, well
+from tests.pages.reading import array, box, captions, chosen_rows, figure, number, said, tables
+from tests.pages.visit import remarks, selection, traced, visit, well
 
-TEXT = "The little cat sat on the mat because it was"
 PLACE = {"layer": "2", "head": "5"}
 LONG = dict(TEXTS)["long_text"]
 
 
 def opened(**parameters: object) -> AppTest:
-    app = well(visit("flash", **{name: str(value) for name, value in parameters.items()}))
+    app = well(visit("flash", **parameters))
     assert app.title[0].value in {Prose("flash", lang).plain("title") for lang in ("en", "zh")}
     return app
-
-
-def traced(lm: LanguageModel, text: str = TEXT) -> Trace:
-    return lm.trace(lm.tokenizer.encode(text)[:MAX_TOKENS])
-
-
-def said(app: AppTest) -> str:
-    return "\n".join(element.value for element in app.main.markdown).replace("\\", "")
-
-
-def fragments(app: AppTest) -> list[str]:
-    return [element.proto.body for element in app.main.get("html")]
-
-
-def captions(app: AppTest) -> list[tuple[str, str]]:
-    bodies = [body for body in fragments(app) if 'class="atlas-caption"' in body]
-    return [(re.findall('data-source="(.*?)"', body)[0], " ".join(read(body).texts)) for body in bodies]
-
-
-def tables(app: AppTest) -> list[dict[str, list[str]]]:
-    """Of each table of numbers: names, without their second line, to numbers."""
-    found = []
-    for body in fragments(app):
-        if "class='atlas-numbers'" in body:
-            rows = re.findall(r"<th scope='row'>(.*?)(?:<small>.*?)?</th>(.*?)</tr>", body)
-            cells = {html.unescape(name): re.findall("<td>(.*?)</td>", row) for name, row in rows}
-            found.append({name: [html.unescape(cell) for cell in row] for name, row in cells.items()})
-    return found
 
 
 def walked(app: AppTest) -> tuple[dict, list[dict[str, np.ndarray]], np.ndarray]:
@@ -84,12 +51,6 @@ def walked(app: AppTest) -> tuple[dict, list[dict[str, np.ndarray]], np.ndarray]
         cells, lines = cells + high * wide, lines + high
     assert (cells, lines * 4, lines * header["d"]) == (scores.size, rows.size, outs.size)
     return header, tiles, final
-
-
-def number(printed: str) -> float:
-    plain = printed.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-"))
-    digits, _, exponent = plain.partition("·10")
-    return float(digits) * 10.0 ** int(exponent or 0)
 
 
 @pytest.mark.parametrize(("block_q", "block_k"), [(2, 2), (3, 4), (10, 1)])
@@ -267,8 +228,7 @@ def test_every_length_and_block_fits(n: int, asked: int | None) -> None:
 
 def test_the_traffic_is_the_formulas() -> None:
     app = opened(longest=4096, dtype="bfloat16", chip="H100")
-    (chart,) = [c.proto for c in app.main.get("plotly_chart") if c.proto.id.endswith("-traffic")]
-    plain, tiled = (array(trace["y"]).astype(float) for trace in json.loads(chart.spec)["data"])
+    plain, tiled = (array(trace["y"]).astype(float) for trace in figure(app, "traffic")["data"])
     blocks = [2**i for i in range(10)]
     expected = [traffic(4096, 32, b, b, 2, causal=True) for b in blocks]
     np.testing.assert_allclose(tiled, [one.tiled / 1e6 for one in expected])
@@ -279,10 +239,8 @@ def test_the_traffic_is_the_formulas() -> None:
         one = traffic(4096, 32, block, block, 2, causal=True)
         assert cells[0] == megabytes(one.tiled)
         assert cells[3] == ("yes" if one.on_chip <= CHIPS["H100"] * 1024 else "no")
-    best = [name for name in rows if name.startswith("▸")]
-    assert best == ["▸\u00a0128 × 128"]
-    (box,) = [body for body in fragments(app) if "atlas-arithmetic'" in body]
-    text = html.unescape(re.sub("<[^>]*>", "", box.split("</style>")[1]))
+    assert chosen_rows(app)[-1] == ["128 × 128"]
+    text = box(app)
     sums = re.findall(r"\((2 · 4,096 · 32 \+ 2 · [\d,]+ · 32)\) · 2 B \+ 4 B · 4,096 = ([\d.,]+) MB", text)
     (formula, result) = sums[0]
     value = eval(formula.replace(",", "").replace("·", "*")) * 2 + 4 * 4096
@@ -310,8 +268,7 @@ def test_the_race_is_measured_point_by_point_and_shown() -> None:
         (n, name) for n in (128, 256, 512) for name in ("explicit", "fused")
     ]
     for what, factor in (("seconds", 1e3), ("peak", 1e-6)):
-        (chart,) = [c.proto for c in app.main.get("plotly_chart") if c.proto.id.endswith(f"-race_{what}")]
-        curves = [array(trace["y"]).astype(float) for trace in json.loads(chart.spec)["data"]]
+        curves = [array(trace["y"]).astype(float) for trace in figure(app, f"race_{what}")["data"]]
         for name, curve in zip(("explicit", "fused"), curves, strict=True):
             points = [getattr(p, what) * factor for p in race.points if p.name == name]
             np.testing.assert_allclose(curve, points)

@@ -1,7 +1,6 @@
 """The generation page: its texts are those of `lm.generate`, and a token of them can become every page's run."""
 
 import html
-import json
 import re
 import time
 from dataclasses import replace
@@ -18,7 +17,7 @@ from pages.kit.prose import code
 from pages.kit.writing import MAX_BRANCHES, Row, Writing
 from tests.cases import TEXTS
 from tests.pages.component_io import message, pick, sent, unpack
-from tests.pages.reading import array
+from tests.pages.reading import array, facts, figure, fragments, markdown, said
 from tests.pages.visit import remarks, selection, turn_to, visit, well
 
 TEXT = "One day, a little dog"
@@ -26,7 +25,7 @@ TEXT = "One day, a little dog"
 
 def opened(**parameters: object) -> AppTest:
     """The page when all is written."""
-    return written(visit("generation", **{name: str(value) for name, value in parameters.items()}))
+    return written(visit("generation", **parameters))
 
 
 def written(app: AppTest) -> AppTest:
@@ -58,10 +57,6 @@ def generated(
     lm: LanguageModel, prompt: str | tuple[int, ...], n: int, use_cache: bool = True, **settings
 ) -> list[int]:
     return [step.id for step in lm.generate(prompt, n, SamplingSettings(**settings), use_cache=use_cache)]
-
-
-def said(app: AppTest) -> str:
-    return " ".join(element.value for element in app.main.markdown)
 
 
 def test_the_texts_are_those_of_generate(storyteller: LanguageModel) -> None:
@@ -129,15 +124,13 @@ def test_a_token_is_looked_at(storyteller: LanguageModel) -> None:
     step = list(storyteller.generate(TEXT, 10, Selection().sampling))[place]
     label = storyteller.tokenizer.labels(step.ids)[-1]
     assert [h.value for h in app.header][1] == f"Token {place + 1} of “Seed {Selection().seed}”: {code(label)}"
-    facts = next(e.proto.body for e in app.main.get("html") if "atlas-facts" in e.proto.body)
-    values = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", facts))
+    values = facts(app)
     assert values["random number u"] == f"{step.draw.u:.4f}"
     assert values["position in the text"] == str(len(step.ids) - 1)
     raw = step.ledger.logits.softmax(-1)
-    (chart,) = [c.proto for c in app.main.get("plotly_chart") if c.proto.id.endswith("-choice")]
     shown = raw.topk(5).indices.tolist()
     shown += [step.id] if step.id not in shown else []
-    assert array(json.loads(chart.spec)["data"][0]["x"]) == pytest.approx(raw[shown].tolist(), rel=1e-4)
+    assert array(figure(app, "choice")["data"][0]["x"]) == pytest.approx(raw[shown].tolist(), rel=1e-4)
 
 
 def test_at_first_the_boldest_token_is_looked_at() -> None:
@@ -330,7 +323,7 @@ def test_what_to_try_is_measured() -> None:
     greedy, drawn = rows(app)
     pairs = list(zip(greedy["chips"], drawn["chips"], strict=False))
     place = next(i for i, (a, b) in enumerate(pairs) if a["id"] != b["id"])
-    words = said(app)
+    words = markdown(app)
     if place:
         assert f"begin with the same {place} tokens" in words
     assert code(pairs[place][0]["label"]) in words
@@ -351,7 +344,7 @@ def test_what_cannot_be_picked_is_ignored() -> None:
 
 def test_the_page_says_that_its_numbers_are_measured() -> None:
     app = opened(text=TEXT, length=5)
-    bodies = " ".join(element.proto.body for element in app.main.get("html"))
+    bodies = " ".join(fragments(app))
     assert set(re.findall(r'data-source="(\w+)"', bodies)) == {"measured"}
     assert "ms a token" in html.unescape(bodies)
 

@@ -12,21 +12,15 @@ from model.language import LanguageModel
 from pages.kit.figures.tiles import EMPTY, FIRST_LEVEL, TOP_LEVEL
 from pages.kit.limits import MAX_TOKENS
 from tests.cases import TEXTS
-from tests.conftest import REPOSITORY
 from tests.pages.component_io import pick, sent
-from tests.pages.reading import array
-from tests.pages.visit import selection
+from tests.pages.reading import array, captions, fragments
+from tests.pages.visit import TEXT, selection, visit
 
-TEXT = "The little cat sat on the mat because it was"
 FIGURES = ("one_head", "head_lines", "mixed_heads")
 
 
 def opened(**parameters: str) -> AppTest:
-    page = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=60)
-    page.switch_page("pages/heads.py")
-    for name, value in parameters.items():
-        page.query_params[name] = value
-    return well(page.run())
+    return well(visit("heads", **parameters))
 
 
 def well(page: AppTest) -> AppTest:
@@ -65,18 +59,13 @@ def tiles(page: AppTest, size: int) -> np.ndarray:
     return np.array([[canvas[y : y + size, x : x + size] for x in starts[1]] for y in starts[0]])
 
 
-def captions(page: AppTest) -> list[str]:
-    bodies = [element.proto.body for element in page.get("html")]
-    return [re.sub("<[^>]*>", " ", body) for body in bodies if "atlas-caption" in body]
-
-
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (2, 5), (5, 7)])
 def test_every_cell_is_the_traced_pattern(storyteller: LanguageModel, layer: int, head: int) -> None:
     page = opened(layer=str(layer), head=str(head))
     traced = patterns(storyteller)[layer, head]
     for key in ("one_head", "head_lines"):
         np.testing.assert_allclose(weights(page, key), traced, atol=1e-6)
-    assert any(f"layer {layer}, head {head}" in caption and "flash kernel" in caption for caption in captions(page))
+    assert any(f"layer {layer}, head {head}" in caption and "flash kernel" in caption for _, caption in captions(page))
     assert any(heading.value == f"Layer {layer}, head {head}" for heading in page.header)
 
 
@@ -110,7 +99,7 @@ def test_hiding_the_first_token_renormalises_the_rows(storyteller: LanguageModel
     np.testing.assert_allclose(weights(page, "mixed_heads"), without_first(np.mean(traced[2], axis=0)), atol=1e-4)
     levels = tiles(page, 10)
     assert np.all(levels[:, :, :, 0] == EMPTY)
-    said = [caption for caption in captions(page) if "first token left out" in caption]
+    said = [caption for _, caption in captions(page) if "first token left out" in caption]
     assert len(said) == len(captions(page)) == 4, "every figure says so"
     assert "without The" in sent(page, "one_head")[0]["panels"][0]["subtitle"]
 
@@ -125,7 +114,7 @@ def test_rows_of_chosen_tokens_only(storyteller: LanguageModel) -> None:
         header, _ = sent(page, key)
         assert (header["labels_q"], header["labels_k"]) == ([labels[3], labels[8]], labels)
     assert page.query_params["rows"] == "8-3", "in the order of choosing"
-    assert sum("rows of 2 chosen tokens" in caption for caption in captions(page)) == 3
+    assert sum("rows of 2 chosen tokens" in caption for _, caption in captions(page)) == 3
     assert selection(page).query in (3, 8)
     well(pick(page, "head_lines", query=1, key=2))
     assert (selection(page).query, selection(page).key) == (8, 2)
@@ -151,7 +140,7 @@ def test_the_mix_is_the_mean(storyteller: LanguageModel) -> None:
     np.testing.assert_allclose(weights(page, "mixed_heads"), traced[4].mean(0), atol=1e-6)
     well(page.button_group(key="choose_mix_kind").set_value("all").run())
     np.testing.assert_allclose(weights(page, "mixed_heads"), traced.mean((0, 1)), atol=1e-6)
-    assert any("mean of 48 heads" in caption for caption in captions(page))
+    assert any("mean of 48 heads" in caption for _, caption in captions(page))
     well(page.button_group(key="choose_mix_kind").set_value("picked").run())
     np.testing.assert_allclose(weights(page, "mixed_heads"), traced[4, 1], atol=1e-6)
     well(page.multiselect(key="choose_mix_heads").set_value([(4, 1), (0, 3), (5, 5)]).run())
@@ -162,7 +151,7 @@ def test_the_mix_is_the_mean(storyteller: LanguageModel) -> None:
 def test_heads_of_a_link_that_do_not_exist_are_left_out_and_it_is_said(storyteller: LanguageModel) -> None:
     page = opened(mix="0.3-9.9")
     np.testing.assert_allclose(weights(page, "mixed_heads"), patterns(storyteller)[0, 3], atol=1e-6)
-    assert any("averages heads that this model does not have" in element.proto.body for element in page.get("html"))
+    assert any("averages heads that this model does not have" in body for body in fragments(page))
 
 
 def test_threshold_and_logarithm_change_the_drawing_not_the_numbers(storyteller: LanguageModel) -> None:
@@ -174,7 +163,7 @@ def test_threshold_and_logarithm_change_the_drawing_not_the_numbers(storyteller:
     levels, hidden = tiles(page, 10), np.isnan(traced)
     assert np.all(levels[~hidden & (traced < 0.0999)] == FIRST_LEVEL)
     assert np.all(levels[~hidden & (traced > 0.1001)] > FIRST_LEVEL)
-    assert all("below 0.1 not drawn" in caption for caption in captions(page))
+    assert all("below 0.1 not drawn" in caption for _, caption in captions(page))
     well(page.button_group(key="choose_scale").set_value("log").run())
     np.testing.assert_allclose(weights(page, "one_head"), traced[2, 5], atol=1e-6)
     assert sent(page, "one_head")[0]["panels"][0]["log_from"] == pytest.approx(1e-4)
@@ -183,7 +172,7 @@ def test_threshold_and_logarithm_change_the_drawing_not_the_numbers(storyteller:
     drawn = ~hidden & (traced > 0.1001)
     shown = (levels - float(FIRST_LEVEL)) / (TOP_LEVEL - FIRST_LEVEL)
     np.testing.assert_allclose(shown[drawn], share[drawn], atol=0.01)
-    assert sum("0.0001" in caption for caption in captions(page)) == 3, "the scale's foot, wherever there is a scale"
+    assert sum("0.0001" in caption for _, caption in captions(page)) == 3, "the scale's foot, wherever there is a scale"
 
 
 def test_a_picked_cell_is_picked_everywhere() -> None:
@@ -216,7 +205,7 @@ def test_a_long_text_is_pooled_in_the_picture_of_all_heads_and_whole_elsewhere(s
     traced = patterns(storyteller, text)
     assert traced.shape[-1] == MAX_TOKENS
     np.testing.assert_allclose(weights(page, "one_head"), traced[1, 2], atol=1e-6)
-    (pooled,) = [caption for caption in captions(page) if "their largest weight" in caption]
+    (pooled,) = [caption for _, caption in captions(page) if "their largest weight" in caption]
     block = int(re.search(r"a cell is (\d+) ×", pooled)[1])
     assert block > 1
     levels = tiles(page, -(-MAX_TOKENS // block))

@@ -1,7 +1,5 @@
 """The page on the KV cache: the race, the grid, the measured ways and the sizes, against what is computed here."""
 
-import json
-import re
 import time
 
 import numpy as np
@@ -18,7 +16,7 @@ from pages.kit.limits import MAX_TOKENS
 from pages.kit.palette import DARK, LIGHT
 from pages.kit.prose import Prose
 from tests.cases import TEXTS
-from tests.pages.reading import AWKWARD, array, drawn, read
+from tests.pages.reading import AWKWARD, array, boxes, captions, drawn, figure, fragments, read, said, tables
 from tests.pages.visit import remarks, selection, visit, well
 
 TEXT = "One day, a little dog"
@@ -26,7 +24,7 @@ TEXT = "One day, a little dog"
 
 def opened(**parameters: object) -> AppTest:
     """The page when the race is over; in the browser that part of the page runs itself."""
-    app = well(visit("kv_cache", **{name: str(value) for name, value in parameters.items()}))
+    app = well(visit("kv_cache", **parameters))
     deadline = time.monotonic() + 100
     while "atlas_cache_race" in app.session_state and state(app).running:
         assert time.monotonic() < deadline
@@ -36,41 +34,6 @@ def opened(**parameters: object) -> AppTest:
 
 def state(app: AppTest) -> racing.Racing:
     return app.session_state["atlas_cache_race"]
-
-
-def fragments(app: AppTest) -> list[str]:
-    return [element.proto.body for element in app.main.get("html")]
-
-
-def figure(app: AppTest, key: str) -> dict:
-    (chart,) = [c.proto for c in app.main.get("plotly_chart") if c.proto.id.endswith(f"-{key}")]
-    return json.loads(chart.spec)
-
-
-def captions(app: AppTest) -> list[tuple[str, str]]:
-    bodies = [body for body in fragments(app) if 'class="atlas-caption"' in body]
-    return [(re.findall('data-source="(.*?)"', body)[0], " ".join(read(body).texts)) for body in bodies]
-
-
-def tables(app: AppTest) -> list[dict[str, list[str]]]:
-    """Of each table of numbers: names (their first line) to numbers."""
-    return [
-        {
-            read(name).texts[0].removeprefix("▸\u00a0"): re.findall("<td>(.*?)</td>", cells)
-            for name, cells in re.findall(r"<th scope='row'>(.*?)</th>(.*?)</tr>", body)
-        }
-        for body in fragments(app)
-        if "class='atlas-numbers'" in body
-    ]
-
-
-def boxes(app: AppTest) -> list[str]:
-    """The text of each box of arithmetic."""
-    return ["".join(read(b.split("</style>")[1]).texts) for b in fragments(app) if "atlas-arithmetic'" in b]
-
-
-def said(app: AppTest) -> str:
-    return "\n".join(element.value for element in app.main.markdown).replace("\\", "")
 
 
 def test_both_lanes_write_the_greedy_text(storyteller: LanguageModel) -> None:

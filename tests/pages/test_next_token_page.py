@@ -1,7 +1,6 @@
 """The next token page: the printed ledger against plain numpy, the draw against `generate`, costs against a softmax."""
 
 import html
-import json
 import re
 from dataclasses import replace
 
@@ -18,7 +17,7 @@ from pages.kit.numbers import interval
 from pages.kit.prose import Prose, code, escape
 from tests.cases import TEXTS
 from tests.pages.component_io import pick, sent
-from tests.pages.reading import array, drawn
+from tests.pages.reading import array, box, captions, drawn, figure, fragments, markdown, number
 from tests.pages.visit import selection, turn_to, visit, well
 
 TEXT = "Tom has a red ball. Ben has a blue car. Tom has a"
@@ -34,11 +33,11 @@ SETTINGS: list[dict[str, float]] = [
 
 
 def opened(**parameters: object) -> AppTest:
-    return well(visit("next_token", **{name: str(value) for name, value in parameters.items()}))
+    return well(visit("next_token", **parameters))
 
 
 def fragment(app: AppTest, mark: str) -> str:
-    (found,) = [element.proto.body for element in app.main.get("html") if mark in element.proto.body]
+    (found,) = [body for body in fragments(app) if mark in body]
     return found
 
 
@@ -55,18 +54,9 @@ def table(app: AppTest) -> tuple[list[str], list[dict[str, str]]]:
     return titles, rows
 
 
-def figure(app: AppTest, mark: str) -> dict:
-    (found,) = [chart.proto for chart in app.main.get("plotly_chart") if chart.proto.id.endswith(f"-{mark}")]
-    return json.loads(found.spec)
-
-
-def captions(app: AppTest) -> str:
-    bodies = [e.proto.body for e in app.main.get("html") if "atlas-caption" in e.proto.body]
-    return html.unescape(re.sub("<[^>]*>", " ", " ".join(bodies)))
-
-
-def said(app: AppTest) -> str:
-    return " ".join(element.value for element in app.main.markdown)
+def caption(app: AppTest) -> str:
+    """The text under all figures."""
+    return " ".join(text for _, text in captions(app))
 
 
 def logits_of(lm: LanguageModel, text: str) -> np.ndarray:
@@ -104,10 +94,6 @@ def by_hand(
     final = np.zeros_like(logits)
     final[nucleus] = probability[nucleus] / probability[nucleus].sum()
     return {"penalised": penalised, "scaled": scaled, "probability": probability, "final": final, "order": order}
-
-
-def number(printed: str) -> float:
-    return float(printed.replace("−", "-").replace(",", "").replace("< ", ""))
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -215,7 +201,7 @@ def test_caption_counts_entropy_and_nucleus(storyteller: LanguageModel) -> None:
     app = opened(text=TEXT, **settings)
     raw = bits(softmax(logits_of(storyteller, TEXT)[-1]))
     kept = stages["final"] > 0
-    text = captions(app)
+    text = caption(app)
     assert f"{len(table(app)[1])} of 8,192 shown" in text
     assert f"entropy {raw:.2f} bits as the model gave it, {bits(stages['final']):.2f} bits in the end" in text
     assert f"the nucleus holds {kept.sum()} tokens and {stages['probability'][kept].sum():.1%} of the mass" in text
@@ -229,7 +215,7 @@ def test_any_token_can_be_the_last_one(storyteller: LanguageModel) -> None:
     assert table(app)[1][0]["token"] == storyteller.tokenizer.label(int(order[0]))
     follower = storyteller.tokenizer.label(ids[4])
     rank = int(np.flatnonzero(order == ids[4])[0]) + 1
-    assert f"goes on with {code(follower)}: number {rank} here" in said(app)
+    assert f"goes on with {code(follower)}: number {rank} here" in markdown(app)
     (row,) = [row for row in table(app)[1] if "your text" in row["filter"]]
     assert (row["token"], row["#"]) == (follower, str(rank))
     well(app.button(key="to_end").click().run())
@@ -267,7 +253,7 @@ def test_the_interval_of_a_narrow_token_has_two_ends(storyteller: LanguageModel)
     n = len(storyteller.tokenizer.encode(TEXT))
     late = (s for s in range(50_000) if torch.rand((), generator=random_numbers(s, n), dtype=torch.float64) > 0.9995)
     app = opened(text=TEXT, seed=next(late))
-    low, high = re.search(r"owns ([\d.]+) to ([\d.]+)", captions(app)).groups()
+    low, high = re.search(r"owns ([\d.]+) to ([\d.]+)", caption(app)).groups()
     (mark,) = figure(app, "draw")["layout"]["annotations"]
     assert float(low) <= float(re.search(r"u = ([\d.]+)", mark["text"])[1]) <= float(high)
     assert float(low) < float(high)
@@ -289,7 +275,7 @@ def test_the_readout_multiplies_to_the_logit(storyteller: LanguageModel) -> None
     np.testing.assert_allclose(rows[1], x, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(rows[2], w, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(rows[3], x * w, rtol=1e-4, atol=1e-5)
-    printed = html.unescape(re.sub("<[^>]*>", "", fragment(app, "atlas-arithmetic")))
+    printed = box(app)
     assert f"= {x @ w:.2f}" in printed
     assert "(251 others)" in printed
 
@@ -301,7 +287,7 @@ def test_costs_are_the_cross_entropy_in_bits(storyteller: LanguageModel) -> None
     shown = array(figure(app, "costs")["data"][0]["y"]).astype(float)
     assert np.isnan(shown[0])
     np.testing.assert_allclose(shown[1:], bits, rtol=1e-4, atol=1e-5)
-    words = said(app)
+    words = markdown(app)
     assert f"On average {escape(f'{bits.mean():.2f}')} bits" in words
     perplexity = 2 ** bits.mean()
     assert f"**perplexity** of {escape(f'{perplexity:.3g}')}" in words
@@ -317,10 +303,10 @@ def test_costs_are_the_cross_entropy_in_bits(storyteller: LanguageModel) -> None
 
 
 def test_a_text_that_the_model_guesses_badly_is_not_praised() -> None:
-    words = said(opened(text="a<b<c && </s> <br> <script>alert(1)</script> <img src=x onerror=alert(1)>"))
+    words = markdown(opened(text="a<b<c && </s> <br> <script>alert(1)</script> <img src=x onerror=alert(1)>"))
     assert "Blind guessing" in words
     assert "who guesses badly does not compress" in words
-    words = said(opened(text="Once upon a time, there was a little girl named Lily."))
+    words = markdown(opened(text="Once upon a time, there was a little girl named Lily."))
     assert "equally likely tokens" in words
     assert "a good guesser is a good compressor" in words
 
@@ -330,7 +316,7 @@ def test_what_to_try_is_measured(storyteller: LanguageModel) -> None:
     app = opened(text=TEXT)
     best = int(logits[-1].argmax())
     cold, hot = (softmax(logits[-1] / t)[best] for t in (0.5, 2.0))
-    words = said(app)
+    words = markdown(app)
     assert f"At 0.5 that token has {escape(f'{cold:.3f}')}, at 2 it has {escape(f'{hot:.3f}')}" in words
     mass = np.sort(softmax(logits[-1]))[::-1].cumsum()
     assert f"{escape(f'{int((mass < 0.9).sum()) + 1:,}')} of" in words
@@ -340,7 +326,7 @@ def test_what_to_try_is_measured(storyteller: LanguageModel) -> None:
 
 
 def test_no_figure_is_an_illustration() -> None:
-    kinds = re.findall(r'data-source="(\w+)"', " ".join(e.proto.body for e in opened().main.get("html")))
+    kinds = re.findall(r'data-source="(\w+)"', " ".join(fragments(opened())))
     assert kinds
     assert set(kinds) == {"measured"}
 

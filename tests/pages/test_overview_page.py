@@ -17,19 +17,14 @@ from pages.kit.prose import escape
 from tests.cases import TEXTS
 from tests.conftest import REPOSITORY
 from tests.pages.component_io import message
-from tests.pages.reading import array, drawn, read
+from tests.pages.reading import array, drawn, facts, read, shares
+from tests.pages.visit import visit, well
 
 TEXT = "Tom has a red ball. Ben has a blue car. Tom has a red"
 
 
 def opened(**parameters: str) -> AppTest:
-    page = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=60)
-    for name, value in parameters.items():
-        page.query_params[name] = value
-    page.run()
-    assert not page.exception
-    assert not page.error
-    return page
+    return well(visit("overview", **parameters))
 
 
 def bars(page: AppTest) -> tuple[list[str], np.ndarray]:
@@ -38,19 +33,6 @@ def bars(page: AppTest) -> tuple[list[str], np.ndarray]:
     figure = json.loads(chart.proto.spec)
     names = [drawn(re.sub("<[^>]*>", "", tick)) for tick in figure["layout"]["yaxis"]["ticktext"]]
     return names, array(figure["data"][0]["x"])
-
-
-def fragments(page: AppTest) -> list[str]:
-    return [element.proto.body for element in page.get("html")]
-
-
-def table(page: AppTest, name: str) -> dict[str, str]:
-    """Rows of the parameter table or of the list of facts: name to value."""
-    (fragment,) = [body for body in fragments(page) if f"class='atlas-{name}'" in body]
-    if name == "facts":
-        return dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", fragment))
-    rows = re.findall(r"<th scope='row'>(.*?)(?:<small>.*?)?</th>.*?<td class='n'>(.*?)</td>", fragment)
-    return dict(rows)
 
 
 def cards(page: AppTest) -> list[tuple[str, list[str], str | None]]:
@@ -130,7 +112,7 @@ def test_a_full_text_cannot_be_written_on() -> None:
 def test_parameters_are_those_of_the_weights_file() -> None:
     with safe_open(CATALOG["storyteller"].folder / "model.safetensors", framework="np") as file:
         sizes = {name: int(np.prod(file.get_slice(name).get_shape())) for name in file.keys()}  # noqa: SIM118
-    counts = {name: int(value.replace(",", "")) for name, value in table(opened(), "shares").items()}
+    counts = shares(opened())
     assert counts.pop("all") == sum(sizes.values())
     assert counts == {
         "Embedding": sizes["model.embed_tokens.weight"],
@@ -163,14 +145,14 @@ def test_times_are_shown_for_what_was_timed() -> None:
 
 
 def test_the_machine_is_told(storyteller: LanguageModel) -> None:
-    facts = table(opened(text=TEXT), "facts")
+    found = facts(opened(text=TEXT))
     run = storyteller.trace(TEXT)
-    assert facts["device"] == "CPU"
-    assert facts["number format"] == "float32"
-    assert facts["attention kernel"] == ", ".join(sorted(set(run.kernels.values())))
+    assert found["device"] == "CPU"
+    assert found["number format"] == "float32"
+    assert found["attention kernel"] == ", ".join(sorted(set(run.kernels.values())))
     stored = sum(t.nbytes for t in {id(p): p for p in storyteller.transformer.parameters()}.values())
-    assert facts["weights in memory"] == f"{stored / 1e6:.1f} MB"
-    assert facts["this run&#x27;s recorded activations"] == f"{run.nbytes / 1e6:.2f} MB"
+    assert found["weights in memory"] == f"{stored / 1e6:.1f} MB"
+    assert found["this run's recorded activations"] == f"{run.nbytes / 1e6:.2f} MB"
 
 
 def test_parts_link_to_pages_that_exist_and_keep_the_text() -> None:

@@ -1,7 +1,5 @@
 """The page on positions: what it shows is recomputed here, from the models and from the papers' formulas."""
 
-import html
-import json
 import math
 import re
 
@@ -20,10 +18,20 @@ from pages.kit.numbers import signed, three_digits
 from pages.kit.palette import DARK, LIGHT
 from tests.cases import TEXTS
 from tests.pages.component_io import pick, sent
-from tests.pages.reading import AWKWARD, array, drawn, read
-from tests.pages.visit import remarks, selection, visit, well
-
-TEXT = "The little cat sat on the mat because it was"
+from tests.pages.reading import (
+    AWKWARD,
+    array,
+    box,
+    captions,
+    drawn,
+    figure_with_alt,
+    fragments,
+    number,
+    read,
+    said,
+    tables,
+)
+from tests.pages.visit import TEXT, remarks, selection, visit, well
 
 
 @pytest.fixture(scope="module")
@@ -37,45 +45,14 @@ def opened(**parameters: str) -> AppTest:
     return page
 
 
-def fragments(page: AppTest) -> list[str]:
-    return [element.proto.body for element in page.get("html")]
+def data(page: AppTest, alt: str) -> list[dict]:
+    """The traces of the figure whose alt text starts like this."""
+    return figure_with_alt(page, alt)["data"]
 
 
-def captions(page: AppTest) -> list[tuple[str, str]]:
-    bodies = [body for body in fragments(page) if 'class="atlas-caption"' in body]
-    return [(re.findall('data-source="(.*?)"', body)[0], " ".join(read(body).texts)) for body in bodies]
-
-
-def tables(page: AppTest) -> list[list[tuple[str, list[str]]]]:
-    """Of each table of numbers: its rows, a name and the numbers."""
-    return [
-        [
-            (" / ".join(read(name).texts), [html.unescape(n) for n in re.findall("<td>(.*?)</td>", cells)])
-            for name, cells in re.findall(r"<th scope='row'>(.*?)</th>(.*?)</tr>", body)
-        ]
-        for body in fragments(page)
-        if "class='atlas-numbers'" in body
-    ]
-
-
-def arithmetic(page: AppTest) -> str:
-    (box,) = [body for body in fragments(page) if "atlas-arithmetic'" in body]
-    return html.unescape(re.sub("<[^>]*>", " ", box.split("</style>")[1]))
-
-
-def number(printed: str) -> float:
-    plain = printed.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")).replace(",", "")
-    digits, _, exponent = plain.partition("·10")
-    return float(digits) * 10.0 ** int(exponent or 0)
-
-
-def figure(page: AppTest, alt: str) -> list[dict]:
-    (chart,) = [chart.proto for chart in page.get("plotly_chart") if chart.proto.alt.startswith(alt)]
-    return json.loads(chart.spec)["data"]
-
-
-def said(page: AppTest) -> str:
-    return "\n".join(element.value for element in page.markdown).replace("\\", "")
+def table_rows(page: AppTest, place: int) -> list[tuple[str, list[str]]]:
+    """The rows of one table of numbers: name with its note, and cells."""
+    return list(tables(page, notes=True)[place].items())
 
 
 # --- the order of the tokens
@@ -85,7 +62,7 @@ def test_the_same_tokens_in_two_orders(storyteller, five) -> None:
     page, both = opened(), "The vector of one token in both orders, and the difference, in the model"
     assert "`Tom saw Lily`" in said(page)
     assert "`Lily saw Tom`" in said(page)
-    rows = tables(page)[0]
+    rows = table_rows(page, 0)
     for (name, cells), (lm, causal) in zip(
         rows, [(lm, causal) for lm in (five["none"], storyteller) for causal in (False, True)], strict=True
     ):
@@ -99,7 +76,7 @@ def test_the_same_tokens_in_two_orders(storyteller, five) -> None:
         assert ("earlier" in name) == causal
         assert ("no positions" in name) == (lm is five["none"])
     for alt, lm in (("Small model", five["none"]), ("storyteller", storyteller)):
-        first, second, difference = (array(trace["z"])[0] for trace in figure(page, f"{both}: {alt}"))
+        first, second, difference = (array(trace["z"])[0] for trace in data(page, f"{both}: {alt}"))
         of = reordered(lm, lm.tokenizer.encode(" Tom saw Lily"), (2, 1, 0), causal=False)
         np.testing.assert_allclose(first, of.first[0], atol=1e-5)
         np.testing.assert_allclose(difference, second - first, atol=1e-5)
@@ -109,7 +86,7 @@ def test_the_reader_s_own_text_backwards(storyteller) -> None:
     page = opened(swapped="own", text=TEXT)
     n = len(storyteller.tokenizer.encode(TEXT))
     of = reordered(storyteller, storyteller.tokenizer.encode(TEXT), range(n)[::-1], causal=False)
-    assert tables(page)[0][2][1] == [three_digits(of.difference), three_digits(of.largest)]
+    assert table_rows(page, 0)[2][1] == [three_digits(of.difference), three_digits(of.largest)]
     assert "One token has no order" in said(opened(swapped="own", text="a"))
 
 
@@ -153,20 +130,20 @@ def test_a_click_in_a_matrix_chooses_the_position() -> None:
 )
 def test_sinusoidal(five, position, pair, width, theta) -> None:  # fmt: skip
     page = opened(scheme="sinusoidal", position=f"{position}", pair=f"{pair}", table_width=f"{width}", theta=f"{theta}")
-    shown = array(figure(page, "The table of positions")[0]["z"])
+    shown = array(data(page, "The table of positions")[0]["z"])
     assert shown.shape == (128, width)
     angles = np.arange(128)[:, None] / theta ** (np.arange(0, width, 2) / width)
     np.testing.assert_allclose(shown[:, 0::2], np.sin(angles), atol=1e-4)
     np.testing.assert_allclose(shown[:, 1::2], np.cos(angles), atol=1e-4)
-    sine, cosine = (array(trace["y"]) for trace in figure(page, "Sine and cosine"))
+    sine, cosine = (array(trace["y"]) for trace in data(page, "Sine and cosine"))
     np.testing.assert_allclose(sine, np.sin(angles[:, pair]), atol=1e-4)
     np.testing.assert_allclose(cosine, np.cos(angles[:, pair]), atol=1e-4)
-    waves = array(figure(page, "Wavelength of each pair")[0]["y"])
+    waves = array(data(page, "Wavelength of each pair")[0]["y"])
     np.testing.assert_allclose(waves, 2 * math.pi * theta ** (np.arange(0, width, 2) / width), rtol=1e-4)
-    dots = array(figure(page, f"Dot product of the row of position {position}")[0]["y"])
+    dots = array(data(page, f"Dot product of the row of position {position}")[0]["y"])
     np.testing.assert_allclose(dots, np.cos(angles - angles[position]).sum(1), atol=1e-2)
-    assert three_digits(float(angles[position, pair])) in arithmetic(page)
-    assert f"{math.cos(angles[position, pair]):.3f}".replace("-", "−") in arithmetic(page)
+    assert three_digits(float(angles[position, pair])) in box(page)
+    assert f"{math.cos(angles[position, pair]):.3f}".replace("-", "−") in box(page)
     ends = [2 * math.pi * base ** ((width - 2) / width) for base in (100, 10_000)]
     assert f"in {three_digits(ends[0])} positions instead of {three_digits(ends[1])}" in said(page)
     own = [caption.value for caption in page.caption if "difference from what" in caption.value]
@@ -178,13 +155,13 @@ def test_sinusoidal(five, position, pair, width, theta) -> None:  # fmt: skip
 def test_learned(five) -> None:
     page = opened(scheme="learned", position="5")
     table = five["learned"].transformer.pos_embed.weight.numpy()
-    np.testing.assert_allclose(array(figure(page, "The table of positions")[0]["z"]), table, atol=1e-6)
-    lengths = array(figure(page, "Length of each row")[0]["y"])
+    np.testing.assert_allclose(array(data(page, "The table of positions")[0]["z"]), table, atol=1e-6)
+    lengths = array(data(page, "Length of each row")[0]["y"])
     np.testing.assert_allclose(lengths, np.linalg.norm(table, axis=1), rtol=1e-4)
     (text,) = [text for _, text in captions(page) if "mean of the trained rows" in text]
     assert three_digits(float(lengths[:64].mean())) in text
     assert three_digits(float(lengths[64:].mean())) in text
-    dots = array(figure(page, "Dot product of the row of position 5")[0]["y"])
+    dots = array(data(page, "Dot product of the row of position 5")[0]["y"])
     np.testing.assert_allclose(dots, table @ table[5], atol=1e-4)
 
 
@@ -192,25 +169,25 @@ def test_rope(storyteller) -> None:
     page = opened(scheme="rope", text=TEXT, layer="2", head="3", token="9", key="4", pair="3")
     run = storyteller.trace(TEXT)
     of = rope_score(run, 2, 3, 9, 4)
-    curve = array(figure(page, "Score of this query")[0]["y"])
+    curve = array(data(page, "Score of this query")[0]["y"])
     np.testing.assert_allclose(curve, of.by_distance, atol=1e-5)
     score = float(run["blocks.2.attn.hook_attn_scores"][3, 9, 4])
     assert curve[5] == pytest.approx(score, abs=1e-4)
-    assert f"{score:.3f}".replace("-", "−") in arithmetic(page)
-    assert f"{float(of.parts[3]):.3f}".replace("-", "−") in arithmetic(page)
-    arrows = [trace for trace in figure(page, "Pair 3") if trace["mode"] == "lines+markers"]
+    assert f"{score:.3f}".replace("-", "−") in box(page)
+    assert f"{float(of.parts[3]):.3f}".replace("-", "−") in box(page)
+    arrows = [trace for trace in data(page, "Pair 3") if trace["mode"] == "lines+markers"]
     recorded = {"q": run["blocks.2.attn.hook_rot_q"][9, 3], "k": run["blocks.2.attn.hook_rot_k"][4, 3 // 2]}
     for arrow, vector in zip(arrows[1::2], (recorded["q"], recorded["k"]), strict=True):
         end = array(arrow["x"])[1], array(arrow["y"])[1]
         np.testing.assert_allclose(end, vector[[3, 19]], atol=1e-5)
-    angles = figure(page, "Cosine of the angle")[0]
+    angles = data(page, "Cosine of the angle")[0]
     expected = np.arange(32)[:, None] * 10_000.0 ** (-np.arange(0, 32, 2) / 32)
     np.testing.assert_allclose(array(angles["customdata"]), expected, rtol=1e-5)
     np.testing.assert_allclose(array(angles["z"]), np.cos(expected), atol=1e-4)
     other = rope_score(run, 2, 3, 9, 4, theta=100.0).score
     assert f"from {signed(of.score)} to {signed(other)}" in said(page)
-    rows = tables(page)[1]
-    assert [name.replace("\u00a0", " ") for name, _ in rows] == [f"{9 + s:,}, {4 + s:,}" for s in SHIFTS]
+    rows = table_rows(page, 1)
+    assert [name for name, _ in rows] == [f"{9 + s:,}, {4 + s:,}" for s in SHIFTS]
     possible = float(of.q.norm() * of.k.norm()) / 32**0.5
     for _, (printed, single, double) in rows:
         assert number(printed) == pytest.approx(score, abs=1e-3)
@@ -222,7 +199,7 @@ def test_rope(storyteller) -> None:
 def test_alibi(five, heads, head) -> None:
     page = opened(scheme="alibi", slopes=f"{heads}", slope=f"{head}", text=TEXT)
     slopes = alibi_slopes(heads).numpy()
-    bars = array(figure(page, "Slope of each head")[0]["x"])
+    bars = array(data(page, "Slope of each head")[0]["x"])
     shown = range(heads) if heads <= 16 else sorted({*range(15), head, heads - 1})
     np.testing.assert_allclose(bars, slopes[list(shown)], rtol=1e-5)
     n = len(five["none"].tokenizer.encode(TEXT))
@@ -231,7 +208,7 @@ def test_alibi(five, heads, head) -> None:
     visible = at[:, None] >= at
     np.testing.assert_allclose(values[visible], (-slopes[head] * (at[:, None] - at))[visible], atol=1e-6)
     assert np.isnan(values[~visible]).all()
-    curves = figure(page, "Share of attention")
+    curves = data(page, "Share of attention")
     assert len(curves) == len({0, head, heads - 1})
     np.testing.assert_allclose(sum(array(curves[0]["y"])), 1, rtol=1e-5)
     assert any("no power of two" in text for _, text in captions(page)) == (heads == 12)
@@ -243,12 +220,10 @@ def test_alibi(five, heads, head) -> None:
 
 def test_the_curves_are_the_measured_ones() -> None:
     page, curves = opened(), read_loss_curves()
-    for scheme, trace in zip(
-        SCHEMES, figure(page, "Bits per token by position for the five models, up to"), strict=True
-    ):
+    for scheme, trace in zip(SCHEMES, data(page, "Bits per token by position for the five models, up to"), strict=True):
         np.testing.assert_allclose(array(trace["y"]), curves.bits_per_token[scheme])
         np.testing.assert_allclose(array(trace["x"]), curves.middles)
-    for scheme, (_, cells) in zip(SCHEMES, tables(page)[-1], strict=True):
+    for scheme, (_, cells) in zip(SCHEMES, table_rows(page, -1), strict=True):
         values = np.array(curves.bits_per_token[scheme])
         means = [values[12:16].mean(), values[16:20].mean(), values[28:32].mean()]
         assert cells[:3] == [f"{mean:.2f}" for mean in means]
@@ -260,7 +235,7 @@ def test_measured_here(five, sample) -> None:
     text = "Once upon a time there was a dog named Spot. He liked to play in the sun with his ball." * 6
     page = opened(sample=sample, text=text)
     ids = five["none"].tokenizer.encode(text if sample == "own" else read_story())
-    traces = figure(page, "Bits per token by position for the five models, on the chosen")
+    traces = data(page, "Bits per token by position for the five models, on the chosen")
     for scheme, trace in zip(SCHEMES, traces, strict=True):
         of = binned_loss(five[scheme].transformer, ids)
         np.testing.assert_allclose(array(trace["y"]), of.bits, atol=1e-3)
@@ -290,7 +265,7 @@ def test_turning_changes_the_address() -> None:
     expected = {"scheme": "sinusoidal", "position": "40", "pair": "2", "theta": "1000", "table_width": "32"}
     assert {name: page.query_params[name] for name in expected} == expected
     assert page.query_params["swapped"] == page.query_params["sample"] == "own"
-    assert "position 40" in arithmetic(page)
+    assert "position 40" in box(page)
     page.button_group(key="choose_scheme").set_value("alibi")
     well(page.run())
     page.number_input(key="choose_slopes").set_value(6)
@@ -344,7 +319,7 @@ def test_chinese_readers_get_a_chinese_sentence() -> None:
     page = opened(lang="zh")
     assert "`猫吃鱼`" in said(page)
     assert "`鱼吃猫`" in said(page)
-    assert number(tables(page)[0][0][1][0]) <= 1e-4
+    assert number(table_rows(page, 0)[0][1][0]) <= 1e-4
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -352,8 +327,8 @@ def test_chinese_readers_get_a_chinese_sentence() -> None:
 def test_every_text(place: int, lang: str) -> None:
     scheme = POSITION_SCHEMES[(place + (lang == "zh")) % 4]
     page = opened(text=TEXTS[place][1], lang=lang, scheme=scheme, swapped="own", sample="own")
-    assert len(tables(page)[0]) == 4
-    without = tables(page)[0][0][1]
+    assert len(table_rows(page, 0)) == 4
+    without = table_rows(page, 0)[0][1]
     assert number(without[0]) <= 1e-4 * max(1.0, number(without[1]))
     allowed = {"style", "div", "p", "ol", "li", "span", "code", "sup", "b"}
     for body in fragments(page):

@@ -1,9 +1,5 @@
 """The page on the residual stream: every number on it is recomputed here from what one run recorded."""
 
-import html
-import json
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -12,84 +8,43 @@ from streamlit.testing.v1 import AppTest
 from model.analysis.depth import DEPTHS, PLACEMENTS, measure_depth
 from model.analysis.norm_steps import NORMS
 from model.language import LanguageModel
-from model.trace import Trace
 from pages.kit.figures import stacked_bars
-from pages.kit.limits import MAX_TOKENS
 from pages.kit.numbers import signed_digits, three_digits
 from pages.kit.palette import DARK, LIGHT
 from tests.cases import TEXTS
-from tests.conftest import REPOSITORY
-from tests.pages.reading import array, drawn, read, without_colour
+from tests.pages.reading import (
+    array,
+    boxes,
+    captions,
+    drawn,
+    figure_with_alt,
+    fragments,
+    number,
+    read,
+    said,
+    tables,
+    without_colour,
+)
+from tests.pages.visit import traced, visit, well
 
-TEXT = "The little cat sat on the mat because it was"
 TITLES = ("Why does depth not blow up?", "层数多了，为什么不会失控？")
 PLACE = {"layer": "3", "half": "attention", "token": "8"}
 
 
 def opened(**parameters: str) -> AppTest:
-    page = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=120)
-    page.switch_page("pages/residual.py")
-    for name, value in parameters.items():
-        page.query_params[name] = value
-    return well(page.run())
+    return shown(visit("residual", **parameters))
 
 
-def well(page: AppTest) -> AppTest:
-    assert not page.exception
-    assert not page.error
-    assert page.title[0].value in TITLES
+def shown(page: AppTest) -> AppTest:
+    assert well(page).title[0].value in TITLES
     return page
-
-
-def traced(lm: LanguageModel, text: str = TEXT) -> Trace:
-    return lm.trace(lm.tokenizer.encode(text)[:MAX_TOKENS])
-
-
-def fragments(page: AppTest) -> list[str]:
-    return [element.proto.body for element in page.get("html")]
-
-
-def captions(page: AppTest) -> list[tuple[str, str]]:
-    bodies = [body for body in fragments(page) if 'class="atlas-caption"' in body]
-    return [(re.findall('data-source="(.*?)"', body)[0], " ".join(read(body).texts)) for body in bodies]
-
-
-def tables(page: AppTest) -> list[dict[str, list[str]]]:
-    """Of each table of numbers: names to numbers."""
-    return [
-        {
-            html.unescape(name): [html.unescape(n) for n in re.findall("<td>(.*?)</td>", cells)]
-            for name, cells in re.findall(r"<th scope='row'>(.*?)</th>(.*?)</tr>", body)
-        }
-        for body in fragments(page)
-        if "class='atlas-numbers'" in body
-    ]
-
-
-def arithmetic(page: AppTest) -> list[str]:
-    """Of each box: its calculations."""
-    boxes = [body for body in fragments(page) if "atlas-arithmetic'" in body]
-    return [html.unescape(re.sub("<[^>]*>", " ", box.split("</style>")[1])) for box in boxes]
-
-
-def number(printed: str) -> float:
-    plain = printed.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")).replace(",", "")
-    digits, _, exponent = plain.partition("·10")
-    return float(digits) * 10.0 ** int(exponent or 0)
-
-
-def figure(page: AppTest, alt: str) -> dict:
-    (chart,) = [chart.proto for chart in page.get("plotly_chart") if chart.proto.alt.startswith(alt)]
-    return json.loads(chart.spec)
-
-
-def said(page: AppTest) -> str:
-    return "\n".join(element.value for element in page.markdown).replace("\\", "")
 
 
 def test_lengths_and_shares_are_the_runs(storyteller: LanguageModel) -> None:
     run, page = traced(storyteller), opened(**PLACE)
-    chosen, mean, attention, feed_forward = (array(t["y"]) for t in figure(page, "Length of the stream")["data"])
+    chosen, mean, attention, feed_forward = (
+        array(t["y"]) for t in figure_with_alt(page, "Length of the stream")["data"]
+    )
     names = ["blocks.0.hook_resid_pre"]
     names += [f"blocks.{i}.hook_resid_{half}" for i in range(6) for half in ("mid", "post")]
     lengths = torch.stack([run[name].norm(dim=-1) for name in names]).numpy()
@@ -99,7 +54,7 @@ def test_lengths_and_shares_are_the_runs(storyteller: LanguageModel) -> None:
         expected = [float(run[f"blocks.{i}.{hook}"][8].norm()) for i in range(6)]
         np.testing.assert_allclose(drawn_.astype(float)[first::2], expected, rtol=1e-5)
         assert np.isnan(drawn_.astype(float)).sum() == 7
-    parts = np.stack([array(t["x"]) for t in figure(page, "For each layer")["data"]])
+    parts = np.stack([array(t["x"]) for t in figure_with_alt(page, "For each layer")["data"]])
     np.testing.assert_allclose(parts.sum(0), 1, atol=1e-6)
     for i in range(6):
         out = run[f"blocks.{i}.hook_resid_post"][8].double()
@@ -129,8 +84,10 @@ def test_both_norms_of_the_vector(storyteller: LanguageModel, half: str) -> None
     hook, ln = ("hook_resid_pre", "ln1") if half == "attention" else ("hook_resid_mid", "ln2")
     x = run[f"blocks.3.{hook}"][8]
     module = run.module(f"blocks.3.{ln}")
-    layer_norm, rms_norm = ({t["name"]: array(t["z"])[0] for t in figure(page, f"The vector on its way through {name}")
-                             ["data"]} for name in ("LayerNorm", "RMSNorm"))  # fmt: skip
+    layer_norm, rms_norm = (
+        {t["name"]: array(t["z"])[0] for t in figure_with_alt(page, f"The vector on its way through {name}")["data"]}
+        for name in ("LayerNorm", "RMSNorm")
+    )
     np.testing.assert_allclose(layer_norm["x"], x)
     np.testing.assert_allclose(layer_norm["normalised"], torch.nn.functional.layer_norm(x, (256,)), atol=1e-5)
     np.testing.assert_allclose(rms_norm["out"], module(x[None])[0], atol=1e-5)
@@ -146,7 +103,7 @@ def test_both_norms_of_the_vector(storyteller: LanguageModel, half: str) -> None
     assert abs(number(mean[1])) < 1e-6
     assert number(variance[1]) == pytest.approx(1, abs=1e-3)
     assert number(tables(page)[2]["Mean of the squares"][1]) == pytest.approx(1, abs=1e-3)
-    first, second = arithmetic(page)
+    first, second = boxes(page)
     assert f"{signed_digits(float(x[5]))} − " in first
     assert f"÷ {three_digits(float((x.square().mean() + 1e-5).sqrt()))}" in second
     assert signed_digits(float(module(x[None])[0, 5])) in second
@@ -156,8 +113,8 @@ def test_both_norms_of_the_vector(storyteller: LanguageModel, half: str) -> None
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_the_stacks_are_measured(norm: str, placement: str) -> None:
     page = opened(norm=norm, placement=placement, depth="6")
-    curves = figure(page, "Size of the stream")["data"]
-    slopes = figure(page, "Gradient of each block")["data"]
+    curves = figure_with_alt(page, "Size of the stream")["data"]
+    slopes = figure_with_alt(page, "Gradient of each block")["data"]
     for one, size, slope in zip(PLACEMENTS, curves, slopes, strict=True):
         found = measure_depth(norm, one, 6)
         np.testing.assert_allclose(array(size["y"]).astype(float), found.sizes, rtol=1e-5)
@@ -175,7 +132,7 @@ def test_the_stacks_are_measured(norm: str, placement: str) -> None:
 
 def test_it_opens_on_the_half_that_writes_most(storyteller: LanguageModel) -> None:
     page = opened()
-    parts = np.stack([array(t["x"]) for t in figure(page, "For each layer")["data"]])[1:]
+    parts = np.stack([array(t["x"]) for t in figure_with_alt(page, "For each layer")["data"]])[1:]
     half, layer = divmod(int(parts.argmax()), 6)
     assert page.button_group(key="choose_layer").value == layer
     assert page.button_group(key="choose_half").value == ("attention", "feed_forward")[half]
@@ -185,20 +142,20 @@ def test_it_opens_on_the_half_that_writes_most(storyteller: LanguageModel) -> No
 def test_turning_changes_what_is_shown_and_the_address() -> None:
     page = opened()
     page.button_group(key="choose_layer").set_value(4)
-    well(page.run())
+    shown(page.run())
     assert page.query_params["layer"] == "4"
     page.button_group(key="choose_placement").set_value("none")
     page.button_group(key="choose_depth").set_value(12)
-    well(page.run())
+    shown(page.run())
     assert page.query_params["placement"] == "none"
     assert page.query_params["depth"] == "12"
     assert "After 12 layers" in said(page)
     page.number_input(key=page.number_input[0].key).set_value(7)
-    well(page.run())
+    shown(page.run())
     assert page.query_params["number"] == "7"
-    assert "x[7]" in arithmetic(page)[0]
+    assert "x[7]" in boxes(page)[0]
     page.button(key="go_to_busy").click()
-    well(page.run())
+    shown(page.run())
     assert page.query_params["layer"] == "0"
 
 

@@ -14,33 +14,19 @@ from pages.kit.palette import DARK, LIGHT, Palette
 from pages.kit.prose import Prose
 from pages.kit.tokenizer_training import Lesson
 from tests.cases import TEXTS
-from tests.conftest import REPOSITORY
 from tests.pages.component_io import sent
-from tests.pages.reading import AWKWARD, read
+from tests.pages.reading import AWKWARD, fragments, read
+from tests.pages.visit import visit, well
 
 TEXT = "Tom has a red ball. 小猫在垫子上。"
 
 
 def opened(**parameters: str) -> AppTest:
-    page = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=60)
-    for name, value in parameters.items():
-        page.query_params[name] = value
-    page.run()
-    page.switch_page("pages/tokenization.py")
-    for name, value in parameters.items():
-        page.query_params[name] = value
-    return checked(page.run())
-
-
-def checked(page: AppTest) -> AppTest:
-    assert not page.exception
-    assert not page.error
-    return page
+    return well(visit("tokenization", **parameters))
 
 
 def fragment(page: AppTest, name: str) -> str:
-    bodies = [element.proto.body for element in page.get("html")]
-    (body,) = [one for one in bodies if re.search(rf"class=['\"]{name}['\"]", one)]
+    (body,) = [one for one in fragments(page) if re.search(rf"class=['\"]{name}['\"]", one)]
     return body
 
 
@@ -72,7 +58,7 @@ def test_merges_end_in_the_tokenizers_tokens(storyteller: LanguageModel) -> None
     assert page.text_input(key="merge_word").value == "unhappiness"
     tokenizer = storyteller.tokenizer
     for word in ("unhappiness", " hello world", "猫咪", "👩‍👩‍👧", "<|endoftext|>", "$x^2$ `a` <b>", "x" * 60):
-        checked(page.text_input(key="merge_word").set_value(word).run())
+        well(page.text_input(key="merge_word").set_value(word).run())
         shown = word[:48]
         last = merge_parts(page)[-1]
         assert last == tokenizer.labels(tokenizer.encode(shown))
@@ -82,23 +68,23 @@ def test_merges_end_in_the_tokenizers_tokens(storyteller: LanguageModel) -> None
 def test_stepping_through_merges() -> None:
     page = opened()
     full = merge_parts(page)
-    checked(page.button(key="step_back").click().run())
+    well(page.button(key="step_back").click().run())
     assert merge_parts(page) == full[:-1]
-    checked(page.slider(key="merge_step").set_value(0).run())
+    well(page.slider(key="merge_step").set_value(0).run())
     assert merge_parts(page) == full[:1]
     assert page.button(key="step_back").disabled
-    checked(page.button(key="step_on").click().run())
+    well(page.button(key="step_on").click().run())
     assert merge_parts(page) == full[:2]
-    checked(page.text_input(key="merge_word").set_value("a").run())
+    well(page.text_input(key="merge_word").set_value("a").run())
     assert merge_parts(page) == [["a"]]
-    checked(page.text_input(key="merge_word").set_value("").run())
-    checked(page.button(key="try_word_2").click().run())
+    well(page.text_input(key="merge_word").set_value("").run())
+    well(page.button(key="try_word_2").click().run())
     assert page.text_input(key="merge_word").value == " unhappiness"
 
 
 def test_kinds_are_counted(storyteller: LanguageModel) -> None:
     page = opened(text=TEXT)
-    body = "".join(e.proto.body for e in page.get("html"))
+    body = "".join(fragments(page))
     coders = [storyteller.tokenizer, *(kinds.bundled(kind) for kind in kinds.KINDS)]
     say = Prose("tokenization")
     passages = [say.plain(f"example_passage_{lang}_text") for lang in ("english", "chinese")]
@@ -113,7 +99,7 @@ def test_kinds_are_counted(storyteller: LanguageModel) -> None:
 def test_special_tokens_on_request() -> None:
     page = opened(text="a cat")
     assert [piece["special"] for piece in strip(page, "chips_wordpiece")] == [False, False]
-    checked(page.toggle(key="show_special").set_value(True).run())
+    well(page.toggle(key="show_special").set_value(True).run())
     assert [piece["label"] for piece in strip(page, "chips_wordpiece")] == ["[CLS]", "a", "cat", "[SEP]"]
     assert [piece["special"] for piece in strip(page, "chips_own")] == [True, False, False]
     assert strip(page, "chips_unigram")[-1]["label"] == "</s>"
@@ -129,8 +115,8 @@ def test_what_is_lost_is_said() -> None:
 def test_vocabulary_rows(storyteller: LanguageModel) -> None:
     page = opened()
     for query in ("the", "猫", "*", "<", "394"):
-        checked(page.text_input(key="vocabulary_query").set_value(query).run())
-        bodies = [e.proto.body for e in page.get("html") if "Tokens found in the vocabulary" in e.proto.body]
+        well(page.text_input(key="vocabulary_query").set_value(query).run())
+        bodies = [body for body in fragments(page) if "Tokens found in the vocabulary" in body]
         rows = re.findall(r"<tr><td>(\d+)</td><th scope='row'>(.*?)</th>", bodies[0])
         assert 0 < len(rows) <= 50
         for number, label in rows:
@@ -139,7 +125,7 @@ def test_vocabulary_rows(storyteller: LanguageModel) -> None:
             assert (
                 query.encode() in data or query == number or query in (storyteller.tokenizer.token(int(number)) or "")
             )
-    checked(page.text_input(key="vocabulary_query").set_value("zqxj").run())
+    well(page.text_input(key="vocabulary_query").set_value("zqxj").run())
     assert any("No token holds" in m.value for m in page.markdown)
 
 
@@ -147,37 +133,37 @@ def test_training_on_the_readers_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokenizer_training, "TICK_MERGES", 10_000)
     monkeypatch.setattr(tokenizer_training, "TICK_SECONDS", 60.0)
     page = opened(text="tick tock tick tock tick")
-    checked(page.button(key="training_take").click().run())
+    well(page.button(key="training_take").click().run())
     assert page.text_area(key="training_text").value == "tick tock tick tock tick"
-    checked(page.select_slider(key="training_size").set_value(264).run())
-    checked(page.button(key="train").click().run())
+    well(page.select_slider(key="training_size").set_value(264).run())
+    well(page.button(key="train").click().run())
     lesson = page.session_state["atlas_bpe"]
     assert lesson.training.text == "tick tock tick tock tick"
     assert not lesson.running
     place = page.slider(key="training_place").value
     assert place == len(lesson.training.merges) > 0
-    checked(page.slider(key="training_place").set_value(1).run())
+    well(page.slider(key="training_place").set_value(1).run())
     drawn = [i for piece in strip(page, "chips_learned") for i in piece["ids"]]
     assert drawn == lesson.training.tokenizer(1).encode(lesson.training.text)
-    checked(page.text_area(key="training_text").set_value("").run())
-    checked(page.button(key="train").click().run())
+    well(page.text_area(key="training_text").set_value("").run())
+    well(page.button(key="train").click().run())
     assert page.session_state["atlas_bpe"].training.merges == []
 
 
 def test_training_can_be_stopped_and_continued(monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened()
-    checked(page.select_slider(key="training_size").set_value(2048).run())
+    well(page.select_slider(key="training_size").set_value(2048).run())
     page.button(key="train").click()
     monkeypatch.setattr(Lesson, "tick", lambda self: self.training.advance() and None)
-    checked(page.run())
+    well(page.run())
     lesson = page.session_state["atlas_bpe"]
     assert lesson.running
-    checked(page.button(key="training_stop").click().run())
+    well(page.button(key="training_stop").click().run())
     n = len(lesson.training.merges)
-    checked(page.run())
+    well(page.run())
     assert not lesson.running
     assert len(lesson.training.merges) == n < 100
-    checked(page.button(key="training_on").click().run())
+    well(page.button(key="training_on").click().run())
     assert len(lesson.training.merges) > n
 
 
@@ -204,11 +190,11 @@ def test_training_stops_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("text", [text for _, text in TEXTS], ids=[name for name, _ in TEXTS])
 def test_every_text(text: str, lang: str) -> None:
     page = opened(text=text, lang=lang)
-    sources = re.findall(r'data-source="(\w+)"', "".join(e.proto.body for e in page.get("html")))
+    sources = re.findall(r'data-source="(\w+)"', "".join(fragments(page)))
     assert set(sources) == {"measured", "computed"}
-    checked(page.toggle(key="show_special").set_value(True).run())
-    checked(page.text_input(key="merge_word").set_value(text[:48]).run())
-    checked(page.text_input(key="vocabulary_query").set_value(text[:40]).run())
+    well(page.toggle(key="show_special").set_value(True).run())
+    well(page.text_input(key="merge_word").set_value(text[:48]).run())
+    well(page.text_input(key="vocabulary_query").set_value(text[:40]).run())
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])

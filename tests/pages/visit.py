@@ -2,17 +2,22 @@
 
 from streamlit.testing.v1 import AppTest
 
+from model.language import LanguageModel
+from model.trace import Trace
 from pages.kit.choices import Selection
+from pages.kit.limits import MAX_TOKENS
 from pages.kit.sitemap import START
 from tests.conftest import REPOSITORY
 
+TEXT = "The little cat sat on the mat because it was"
 
-def visit(page: str = START, *, locale: str = "en-US", **parameters: str) -> AppTest:
+
+def visit(page: str = START, *, locale: str = "en-US", **parameters: object) -> AppTest:
     """Open a page by its address, in a browser of some language, as a first visit."""
     app = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=120)
     app.context["locale"] = locale
     for name, value in parameters.items():
-        app.query_params[name] = value
+        app.query_params[name] = str(value)
     return turn_to(app, page)
 
 
@@ -35,3 +40,8 @@ def well(app: AppTest) -> AppTest:
     assert not app.exception, app.exception
     assert not app.error, [error.value for error in app.error]
     return app
+
+
+def traced(lm: LanguageModel, text: str = TEXT) -> Trace:
+    """The run that pages show of a text, made once more."""
+    return lm.trace(lm.tokenizer.encode(text)[:MAX_TOKENS])
