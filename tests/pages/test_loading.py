@@ -62,6 +62,7 @@ def test_the_oldest_leave_when_the_bytes_are_used_up(lm: Counting) -> None:
         cache.get(lm, (start, 2, 3))
         cache.get(lm, (1, 2, 3))  # used again and again, so it stays
         assert cache.nbytes <= 3 * size
+    assert lm.passes.count((1, 2, 3)) == 2, "once for its size, once for the cache"
     made = len(lm.passes)
     for start in (1, 5, 4):
         cache.get(lm, (start, 2, 3))
