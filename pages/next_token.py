@@ -49,10 +49,11 @@ def draw_bar(page: Page, chosen: Choice) -> None:
     first = entries.top(min(N_BAR, entries.n_kept)).tolist()
     greedy = entries.settings.greedy
     low, high, u = numbers.interval(drawn.low, drawn.high, drawn.u)
-    figure = figures.draw_bar(
+    bar = figures.draw_bar(
         [_label(page, token) for token in first],
         [float(p) for p in entries.candidates[: len(first)]],
         page.palette,
+        alt=say.plain("draw_alt_greedy" if greedy else "draw_alt", u=u, token=label),
         rest_label=say.plain("draw_more", n=entries.n_kept - len(first)),
         u=None if greedy else drawn.u,
         drawn=first.index(drawn.id) if drawn.id in first else None,
@@ -79,12 +80,8 @@ def draw_bar(page: Page, chosen: Choice) -> None:
                     disabled=n_tokens >= limits.max_tokens(page.lm),
                     on_click=lambda: selection.update(ids=written, query=None, key=None),
                 )
-        show.figure(
-            figure,
-            "draw",
-            alt=say.plain("draw_alt_greedy" if greedy else "draw_alt", u=u, token=label),
-            caption=show.caption_html(Kind.MEASURED, say.plain("measured"), caption, palette=page.palette),
-        )
+        st.html(bar)
+        show.caption(Kind.MEASURED, say.plain("measured"), caption)
 
 
 def draw_ledger(page: Page, chosen: Choice) -> None:

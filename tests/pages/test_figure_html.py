@@ -2,6 +2,7 @@
 
 import html
 import re
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,50 @@ def test_ledger_rows_escaped_greyed_and_marked() -> None:
     assert len(widths) == len(AWKWARD) - 1, "no bar for probability 0"
     with pytest.raises(ValueError, match="cells"):
         ledger([figures.LedgerRow("a", (), "kept", True, 1.0)])
+
+
+def bar(labels: list[str], shares: list[float], palette: Palette = LIGHT, **rest: Any) -> str:
+    return figures.draw_bar(labels, shares, palette, alt="a <bar>", **rest)
+
+
+def parts(text: str) -> list[tuple[float, float]]:
+    """Where each part of the bar begins, and how long it is, in percent."""
+    found = re.findall(r"class='part[a-z ]*' style='left:([\d.]+)%;width:([\d.]+)%'", text)
+    return [(float(left), float(width)) for left, width in found]
+
+
+def test_draw_bar_covers_zero_to_one() -> None:
+    text = bar(["a", "a", "</s>"], [0.4, 0.25, 0.25], rest_label="+ 9 more", u=0.5, drawn=1, mark_text="u = 0.5 <i>")
+    assert parts(text) == [(0, 40), (40, 25), (65, 25), (90, 10)]
+    (frame,) = [attrs for _, attrs in read(text).tags if attrs.get("role") == "img"]
+    assert frame["aria-label"] == "a <bar>"
+    assert re.findall(r"<p [^>]*><bdi>(.*?)</bdi>", text) == ["a", "a", "&lt;/s&gt;", "+ 9 more"]
+    assert [colour.upper() for colour in re.findall(r"background:(#\w+);color", text)][1] == LIGHT.accent
+    assert "<div class='mark around' style='left:50.0000%'>" in text
+    assert "0.4000 – 0.6500" in text
+    assert "u = 0.5 <i>" in read(text).texts
+    assert parts(bar(["a"], [1.0])) == [(0, 100)], "nothing is left over"
+
+
+@pytest.mark.parametrize("shares", [[0.2, 0.4], [0.9, 0.2], [1.2, -0.2]])
+def test_draw_bar_refuses_what_is_no_sorted_distribution(shares: list[float]) -> None:
+    with pytest.raises(ValueError, match="probabilities"):
+        bar(["a", "b"], shares)
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK])
+def test_draw_bar_labels_are_readable(palette: Palette) -> None:
+    text = bar([str(i) for i in range(12)], [1 / 16] * 12, palette, rest_label="rest", drawn=4)
+    pairs = re.findall(r"<p style='background:(#\w+);color:(#\w+)'", text)
+    assert len(pairs) == 13
+    for fill, ink in pairs:
+        assert style.contrast(fill, ink) >= 4.5
+
+
+def test_draw_bar_keeps_awkward_labels_text() -> None:
+    texts = read(bar(list(AWKWARD), [1 / len(AWKWARD)] * len(AWKWARD))).texts
+    for label in AWKWARD:
+        assert texts.count(style.short(label, 24)) >= 2, "in the bar, and where it is pointed at"
 
 
 def diagram(name: str = "Attention", palette: Palette = LIGHT) -> str:

@@ -69,34 +69,6 @@ def test_strips_share_one_scale_centred_on_zero() -> None:
         figures.value_strip([], LIGHT)
 
 
-def test_draw_bar_covers_zero_to_one() -> None:
-    shares = np.array([0.4, 0.25, 0.25])
-    fig = figures.draw_bar(
-        ["a", "a", "</s>"], shares, LIGHT, rest_label="+ 9 more", u=0.5, drawn=1, mark_text="u = 0.5"
-    )
-    bar = fig.data[0]
-    widths, starts = array(bar.x), array(bar.base).astype(float)
-    np.testing.assert_allclose(widths, [0.4, 0.25, 0.25, 0.1])
-    np.testing.assert_allclose(starts, [0, 0.4, 0.65, 0.9])
-    assert [drawn(text).strip() for text in bar.text] == ["a", "a", "</s>", "+ 9 more"]
-    assert bar.marker.color[1] == LIGHT.accent
-    assert starts[1] <= fig.layout.shapes[0].x0 < starts[1] + widths[1]
-    assert len(figures.draw_bar(["a"], [1.0], LIGHT).data[0].x) == 1, "nothing is left over"
-
-
-@pytest.mark.parametrize("shares", [[0.2, 0.4], [0.9, 0.2], [1.2, -0.2]])
-def test_draw_bar_refuses_what_is_no_sorted_distribution(shares: list[float]) -> None:
-    with pytest.raises(ValueError, match="probabilities"):
-        figures.draw_bar(["a", "b"], shares, LIGHT)
-
-
-@pytest.mark.parametrize("palette", [LIGHT, DARK])
-def test_draw_bar_labels_are_readable(palette: Palette) -> None:
-    bar = figures.draw_bar([str(i) for i in range(12)], [1 / 16] * 12, palette, rest_label="rest", drawn=4).data[0]
-    for fill, ink in zip(bar.marker.color, bar.textfont.color, strict=True):
-        assert style.contrast(fill, ink) >= 4.5
-
-
 def test_lines_show_their_series() -> None:
     x = np.array([1, 2, 4, 8])
     series = [figures.Series("a<b", x * 2.0), figures.Series("flat", [1, 1, 1, 1], dash="dot")]
@@ -145,7 +117,6 @@ def all_figures(palette: Palette) -> dict[str, go.Figure]:
         "bars": figures.bars(["a", "b"], [0.4, 0.1], palette, highlight=0),
         "lines": figures.lines([1, 2], [figures.Series("a", [1, 2]), figures.Series("b", [2, 1])], palette),
         "strip": figures.value_strip([figures.Strip("q", [1.0, -1.0], palette.query)], palette),
-        "draw": figures.draw_bar(["a", "b"], [0.6, 0.3], palette, u=0.1, drawn=0, mark_text="u"),
         "costs": figures.token_costs(["a", "b"], [np.nan, 2.0], palette, mean=2.0, mean_text="mean"),
         "scaling": figures.variance_of_dots([4, 8], [4, 8], [1, 1], palette, raw_name="r", scaled_name="s"),
     }

@@ -1,11 +1,15 @@
-"""The draw: final probabilities laid end to end from 0 to 1, and the random number that falls on one of them."""
+"""The draw: final probabilities laid end to end from 0 to 1, and the random number that falls on one of them.
+
+HTML, because it is drawn again with every move of a slider: as a plotly figure it took as long as all of the page.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 
+from pages.kit import numbers
 from pages.kit.figures import style
+from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
 _NARROW = 0.004
@@ -16,17 +20,18 @@ def draw_bar(
     probabilities: Sequence[float] | np.ndarray,
     palette: Palette,
     *,
+    alt: str,
     rest_label: str = "",
     u: float | None = None,
     drawn: int | None = None,
     mark_text: str = "",
-) -> go.Figure:
-    """The cumulative bar of final probabilities with the draw as a mark on it.
+) -> str:
+    """The cumulative bar of final probabilities with the draw as a mark on it, as an HTML fragment with its own style.
 
     labels, probabilities: the largest first, as many as there is reason to name; what is left to 1 becomes one
-        segment called `rest_label` (for example "+ 212 more").
+        segment called `rest_label` (for example "+ 212 more"). alt: what a screen reader says.
     u: the random number in [0, 1); `mark_text` is written below it. drawn: the index of the token that it hits.
-    Labels show only where they fit; hovering names every segment, with its interval.
+    Labels show only where they fit; hovering names every segment, with its interval. All text is escaped.
     Raises ValueError if probabilities are negative, rise, or sum to more than 1.
     """
     shares = np.asarray(probabilities, dtype=np.float64)
@@ -35,72 +40,66 @@ def draw_bar(
     if shares.size and (shares.min() < 0 or np.any(np.diff(shares) > 1e-9) or shares.sum() > 1 + 1e-6):
         raise ValueError("probabilities must be non-negative, sorted from the largest, and sum to at most 1")
     rest = max(0.0, 1.0 - float(shares.sum()))
-    widths, names = list(shares), [f" {style.label(text, 24)}" for text in labels]
-    fills = [_fill(palette, index) for index in range(len(widths))]
-    if drawn is not None and 0 <= drawn < len(fills):
-        fills[drawn] = palette.accent
+    widths, names = shares.tolist(), [style.short(text, 24) for text in labels]
+    fills = [palette.accent if index == drawn else _fill(palette, index) for index in range(len(widths))]
     inks = [style.readable_on(fill) for fill in fills]
     if rest > 1e-6:
         widths.append(rest)
-        names.append(" " + style.label(rest_label or "…", 28))
+        names.append(style.short(rest_label or "…", 28))
         fills.append(style.mix(palette.paper, palette.line, 0.75))
         inks.append(palette.ink)
-    starts = np.concatenate(([0.0], np.cumsum(widths)[:-1])) if widths else np.array([])
-
-    fig = style.figure(palette, 92, left=2, right=2, top=6, bottom=36)
-    fig.add_trace(
-        go.Bar(
-            x=widths,
-            base=starts,
-            y=[0] * len(widths),
-            orientation="h",
-            width=1,
-            marker={
-                "color": fills,
-                "line": {"color": palette.paper, "width": [2 if width > _NARROW else 0 for width in widths]},
-            },
-            text=names,
-            textposition="inside",
-            insidetextanchor="start",
-            textangle=0,
-            textfont={"family": style.MONO, "size": style.SMALL_SIZE, "color": inks},
-            customdata=[[low, low + width] for low, width in zip(starts, widths, strict=True)],
-            hovertemplate="%{text}<br>p = %{x:.4f}<br>%{customdata[0]:.4f} – %{customdata[1]:.4f}<extra></extra>",
-        )
+    segments, low = [], 0.0
+    for name, width, fill, ink in zip(names, widths, fills, inks, strict=True):
+        segments.append(_segment(name, low, width, fill, ink))
+        low += width
+    mark = "" if u is None else _mark(u, mark_text)
+    return (
+        f"<style>{_css(palette)}</style><div class='atlas-draw' role='img' aria-label='{html_text(alt)}'>"
+        f"{''.join(segments)}{mark}</div>"
     )
-    if u is not None:
-        colour = palette.ink
-        fig.add_shape(
-            type="line", xref="x", yref="y", x0=u, x1=u, y0=-0.62, y1=0.62, line={"color": colour, "width": 2}
-        )
-        fig.add_trace(
-            go.Scatter(
-                x=[u],
-                y=[-0.74],
-                mode="markers",
-                hoverinfo="skip",
-                cliponaxis=False,
-                name="u",
-                marker={"symbol": "triangle-up", "size": 11, "color": colour},
-            )
-        )
-        anchor = "left" if u < 0.3 else "right" if u > 0.7 else "center"
-        fig.add_annotation(
-            x=u,
-            y=0,
-            xref="x",
-            yref="paper",
-            yanchor="top",
-            xanchor=anchor,
-            yshift=-10,
-            showarrow=False,
-            text=f"<b>{style.label(mark_text, 48)}</b>",
-            font={"family": style.MONO, "size": style.TEXT_SIZE, "color": colour},
-        )
-    fig.update_xaxes(style.bare_axis(range=[0, 1]))
-    fig.update_yaxes(style.bare_axis(range=[-0.75, 0.6]))
-    fig.update_layout(uniformtext={"minsize": style.SMALL_SIZE, "mode": "hide"}, barmode="overlay", bargap=0)
-    return fig
+
+
+def _segment(name: str, low: float, width: float, fill: str, ink: str) -> str:
+    thin = " thin" if width <= _NARROW else ""
+    side = " left" if low + width / 2 < 0.5 else ""
+    return (
+        f"<div class='part{thin}{side}' style='left:{100 * low:.4f}%;width:{100 * width:.4f}%'>"
+        f"<p style='background:{fill};color:{ink}'><bdi>{html_text(name)}</bdi></p>"
+        f"<div class='tip'><bdi>{html_text(name)}</bdi><br>p = {numbers.probability(width)}<br>"
+        f"{low:.4f} – {low + width:.4f}</div></div>"
+    )
+
+
+def _mark(u: float, text: str) -> str:
+    anchor = "from" if u < 0.3 else "to" if u > 0.7 else "around"
+    return (
+        f"<div class='mark {anchor}' style='left:{100 * u:.4f}%'><i></i>"
+        f"<b><bdi>{html_text(style.short(text, 48))}</bdi></b></div>"
+    )
+
+
+def _css(palette: Palette) -> str:
+    """The first line of a part is as high as its bar: a name that does not fit goes to the second, out of sight."""
+    return f"""
+.atlas-draw{{position:relative;height:92px;margin:0 2px;font-family:{style.MONO};font-size:{style.SMALL_SIZE}px}}
+.atlas-draw .part{{position:absolute;top:10px;height:37px;padding-right:2px}}
+.atlas-draw .thin{{padding-right:0}}
+.atlas-draw p{{display:flex;flex-wrap:wrap;height:100%;margin:0;overflow:hidden;font-size:inherit;line-height:37px}}
+.atlas-draw p::before{{content:"";width:0;height:37px}}
+.atlas-draw p bdi{{padding:0 6px;white-space:pre}}
+.atlas-draw .tip{{display:none;position:absolute;z-index:3;top:100%;right:0;padding:3px 7px;background:{palette.panel};
+border:1px solid {palette.line};color:{palette.ink};line-height:1.35;white-space:pre;pointer-events:none}}
+.atlas-draw .left .tip{{right:auto;left:0}}
+.atlas-draw .part:hover .tip{{display:block}}
+.atlas-draw .mark{{position:absolute;top:6px;width:0;color:{palette.ink};pointer-events:none;
+font-size:{style.TEXT_SIZE}px}}
+.atlas-draw .mark::before{{content:"";position:absolute;left:-1px;width:2px;height:46px;background:{palette.ink}}}
+.atlas-draw i{{position:absolute;top:46px;left:-6px;border:6px solid transparent;border-top:0;
+border-bottom:9px solid {palette.ink}}}
+.atlas-draw .mark b{{position:absolute;top:58px;white-space:pre;line-height:1.4}}
+.atlas-draw .to b{{right:0}}
+.atlas-draw .around b{{transform:translateX(-50%)}}
+"""
 
 
 def _fill(palette: Palette, index: int) -> str:
