@@ -87,7 +87,7 @@ def _common(parser: argparse.ArgumentParser, model: str = "storyteller") -> None
     parser.add_argument("--model", default=model, help="an id that `list` shows, or a checkpoint folder")
     parser.add_argument("--text", required=True, type=_printable)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
-    parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
+    parser.add_argument("--dtype", default="float32", help="float32, bfloat16, float16 or int8")
 
 
 def _printable(text: str) -> str:

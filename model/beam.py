@@ -141,8 +141,7 @@ class _Reader:
         room: int | None,
     ) -> None:
         self.transformer, self.prompt = transformer, prompt
-        weight = transformer.embed.weight
-        self.device = weight.device
+        self.device = transformer.device
         self.source = None if source is None else torch.tensor([list(source)], device=self.device)
         self.mask = None if source_mask is None else torch.tensor([list(source_mask)], device=self.device)
         self.ends = transformer.config.eos_ids
@@ -150,7 +149,7 @@ class _Reader:
         self.cache: KVCache | None = None
         if room is not None:
             size = len(prompt) + room
-            self.cache = KVCache(transformer.config, room=size, dtype=weight.dtype, device=weight.device)
+            self.cache = KVCache(transformer.config, room=size, dtype=transformer.dtype, device=self.device)
 
     @torch.no_grad()
     def next(self, hypotheses: Sequence[Hypothesis]) -> Tensor:

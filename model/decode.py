@@ -45,8 +45,8 @@ def side_by_side(transformer: Transformer) -> None:
         _pack([transformer.unembed])
 
 
-def _pack(layers: Sequence[torch.nn.Linear | torch.nn.Embedding]) -> None:
-    weights = [layer.weight for layer in layers]
+def _pack(layers: Sequence[torch.nn.Module]) -> None:
+    weights = [layer.get_parameter("weight") for layer in layers]
     together = torch.cat([weight.detach().t() for weight in weights], dim=1).contiguous()  # (in, all out)
     for weight, part in zip(weights, together.split([len(w) for w in weights], dim=1), strict=True):
         weight.data = part.t()

@@ -105,15 +105,14 @@ def generate(
             f"The text has {len(ids)} tokens and the model reads at most {limit}: "
             f"ask for at most {max(0, limit - len(ids))} new tokens, or shorten the text."
         )
-    weight = transformer.embed.weight
     rule = MaskRule(window=window)
     cache = None
     if use_cache:
         room = len(ids) + max_new_tokens if window is None else max(2 * window, 64)
         cache = KVCache(
-            transformer.config, room=room, window=window, bits=bits, dtype=weight.dtype, device=weight.device
+            transformer.config, room=room, window=window, bits=bits, dtype=transformer.dtype, device=transformer.device
         )
-    read = None if source is None else torch.tensor([list(source)], device=weight.device)
+    read = None if source is None else torch.tensor([list(source)], device=transformer.device)
     return _steps(transformer, tokenizer.stream(), ids, max_new_tokens, sampling, cache, rule, read)
 
 
@@ -153,7 +152,7 @@ def _last_logits(
     transformer: Transformer, ids: Sequence[int], cache: KVCache | None, rule: MaskRule, source: Tensor | None
 ) -> Tensor:
     """The last token's logits `(vocabulary,)`, the new ids fed in pieces that the cache can take."""
-    x = torch.tensor([list(ids)], device=transformer.embed.weight.device)
+    x = torch.tensor([list(ids)], device=transformer.device)
     with torch.no_grad():
         while cache is not None and x.shape[1] > cache.max_chunk:
             piece = cache.max_chunk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -24,6 +25,7 @@ from model.zoo.checkpoint import open_checkpoint, template_of
 from model.zoo.files import CheckpointError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES |= {"int8": torch.int8}  # matrices alone, see `model.int8`
 
 
 class LanguageModel:
@@ -37,7 +39,7 @@ class LanguageModel:
         source: str = "",
         chat: ChatTemplate | None = None,
     ) -> None:
-        self.name = name
+        self.id = name
         self.source = source or name  # where its weights are from: two folders may have one name
         self.transformer = transformer
         self.tokenizer = tokenizer
@@ -49,19 +51,33 @@ class LanguageModel:
         return self.transformer.config
 
     @property
+    def name(self) -> str:
+        """The id, with the weights' dtype and device where they are not the usual: what is known of one model by its
+        name must not be taken for another's."""
+        usual = self.dtype == torch.float32, self.device.type == best_device().type
+        kept = str(self.dtype).removeprefix("torch."), self.device.type
+        unusual = [word for word, is_usual in zip(kept, usual, strict=True) if not is_usual]
+        return " · ".join((self.id, *unusual))
+
+    @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.transformer.embed.weight.device
+        return self.transformer.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The weights' dtype."""
-        return self.transformer.embed.weight.dtype
+        """How the weights are kept: `torch.int8` for matrices of integers."""
+        return self.transformer.weights_dtype
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """Of what flows through the model and is cached; that of the weights unless they are integers."""
+        return self.transformer.dtype
 
     @property
     def nbytes(self) -> int:
         """Bytes of the weights in memory (a tied matrix counts once)."""
-        return sum(p.numel() * p.element_size() for p in self.transformer.parameters())
+        return self.transformer.nbytes
 
     def ids(self, text: str | Sequence[int]) -> list[int]:
         """The ids that a text stands for: its own, or the start token alone for an empty one.
@@ -251,6 +267,12 @@ class LanguageModel:
             yield
 
 
+def devices() -> tuple[str, ...]:
+    """What models can run on here, the fastest first."""
+    return tuple(dict.fromkeys((best_device().type, "cpu")))
+
+
+@cache
 def best_device() -> torch.device:
     """The fastest device at hand: CUDA, then Apple's MPS, then the CPU."""
     if torch.cuda.is_available():
@@ -276,7 +298,7 @@ def load(name: str | Path = "storyteller", device: str = "auto", dtype: str = "f
         name: an id that `python -m model list` shows (the name of a model in the operator's folder is one, too),
             a folder with config.json, tokenizer.json and safetensors files, or a .gguf file.
         device: "auto", "cpu", "cuda", "mps" or any that torch knows.
-        dtype: "float32", "bfloat16" or "float16".
+        dtype: "float32", "bfloat16" or "float16", or "int8": integers for matrices, and fp32 for all else.
 
     Raises:
         CheckpointError: if there is no such model, or its files cannot be used.

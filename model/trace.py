@@ -65,25 +65,25 @@ class Trace:
         run = self._record()
         self.kernels = dict(run.kernels)
         self._source_visible = run.source_visible
-        weight = transformer.embed.weight
-        described = (name, str(weight.device), str(weight.dtype), self.tokens, self.source, str(self.rule), padding)
+        kept = str(transformer.device), str(transformer.weights_dtype)
+        described = (name, *kept, self.tokens, self.source, str(self.rule), padding)
         # Edits are functions and have no name: an edited run is like no other.
         unique = uuid.uuid4() if self._edited else None
         self.id = hashlib.sha256(repr((described, unique)).encode()).hexdigest()[:16]
 
     def _inputs(self) -> tuple[Tensor, Tensor | None]:
         """Ids and attention mask, `(1, T)`."""
-        device = self._transformer.embed.weight.device
+        device = self._transformer.device
         ids = torch.tensor([self.tokens], device=device)
         mask = (torch.arange(len(self.tokens), device=device) >= self.padding)[None] if self.padding else None
         return ids, mask
 
     def _source_ids(self) -> Tensor | None:
         """The source's ids `(1, S)`, where there is one."""
-        return torch.tensor([self.source], device=self._transformer.embed.weight.device) if self.source else None
+        return torch.tensor([self.source], device=self._transformer.device) if self.source else None
 
     def _record(self) -> Pass:
-        clock = _Clock(self._transformer.embed.weight.device)
+        clock = _Clock(self._transformer.device)
 
         def keep(name: str, value: Tensor) -> None:
             self._kept[name] = value[0]
@@ -152,8 +152,9 @@ class Trace:
     def _result(self, layer: str) -> Tensor:
         module = self.module(layer)
         assert isinstance(module, Attention)
-        heads = module.W_O.weight.unflatten(1, (module.n_heads, module.d_head))  # (d_model, H, D)
-        return torch.einsum("thd,mhd->thm", self._kept[f"{layer}.hook_z"], heads)
+        z = self._kept[f"{layer}.hook_z"]
+        heads = module.W_O.weight.to(z.dtype).unflatten(1, (module.n_heads, module.d_head))  # (d_model, H, D)
+        return torch.einsum("thd,mhd->thm", z, heads)
 
     def module(self, name: str) -> nn.Module:
         """The model's module of that name ("blocks.0.attn"), for its weights.

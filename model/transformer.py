@@ -14,6 +14,7 @@ from model.cache import KVCache, Plan
 from model.config import TransformerConfig
 from model.head import MaskedHead
 from model.hooks import HookPoint
+from model.int8 import Int8Embedding, Int8Linear, Int8Matrix
 from model.kernels import Visible
 from model.masks import MaskRule
 from model.norms import Normalization
@@ -34,7 +35,7 @@ class Transformer(nn.Module):
         final = config.norm_place == "pre"  # post-norm blocks already end in a norm
         # Not nn.Embedding(…): its own draw, on the meta device of a plan, imports torch's compiler for a second.
         empty = torch.empty(config.vocab_size, config.d_model)
-        self.embed: nn.Embedding = nn.Embedding.from_pretrained(empty, freeze=False)
+        self.embed: nn.Embedding | Int8Embedding = nn.Embedding.from_pretrained(empty, freeze=False)
         self.pos_embed = PositionEmbedding(config) if absolute else None
         # The type of a sentence alone is 0; ours are never pairs.
         types = config.n_token_types
@@ -50,7 +51,9 @@ class Transformer(nn.Module):
         self.ln_final = Normalization(config, "ln_final") if final else None
         self.mlm_head = MaskedHead(config) if config.head == "mlm" else None
         own = config.head != "none" and not config.tied_embeddings
-        self.unembed = nn.Linear(config.d_model, config.vocab_size, bias=False) if own else None
+        self.unembed: nn.Linear | Int8Linear | None = (
+            nn.Linear(config.d_model, config.vocab_size, bias=False) if own else None
+        )
         bias = config.head != "none" and config.unembed_bias
         self.unembed_bias = nn.Parameter(torch.zeros(config.vocab_size)) if bias else None
         self.hook_embed = HookPoint("hook_embed")
@@ -62,9 +65,34 @@ class Transformer(nn.Module):
         self.encoder_hook_pos_embed = HookPoint("encoder.hook_pos_embed")
         self.reset_parameters()
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.embed.parameters()).device
+
+    @property
+    def weights_dtype(self) -> torch.dtype:
+        """How the numbers of the matrices are kept; `torch.int8` for integers (see `model.int8`)."""
+        return next(self.embed.parameters()).dtype
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What flows through the model: the weights' own dtype, fp32 where they are integers."""
+        return torch.float32 if self.weights_dtype == torch.int8 else self.weights_dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the weights in memory, the scales of integers included; a tied matrix counts once."""
+        return sum(tensor.nbytes for tensor in (*self.parameters(), *self.buffers()))
+
+    @property
+    def output_matrix(self) -> Tensor:
+        """The vocabulary's matrix `(vocab_size, d_model)` before the logits; of integers a copy in fp32."""
+        return self.embed.weight if self.unembed is None else self.unembed.weight
+
     def reset_parameters(self) -> None:
         """Draw new weights: normal with std 0.02, projections into the stream scaled by 1/√(2·layers) (GPT-2)."""
-        if self.embed.weight.is_meta:  # only a plan of a model: nothing to draw
+        if self.device.type == "meta":  # only a plan of a model: nothing to draw
             return
         deep = 0.02 / math.sqrt(2 * max(1, self.config.n_layers))
         for name, parameter in self.named_parameters():
@@ -185,8 +213,12 @@ class Transformer(nn.Module):
         return x if norm is None else norm(x)
 
     def _unembed(self, x: Tensor) -> Tensor:
-        matrix = self.embed.weight if self.unembed is None else self.unembed.weight
-        return nn.functional.linear(x if self.mlm_head is None else self.mlm_head(x), matrix, self.unembed_bias)
+        x = x if self.mlm_head is None else self.mlm_head(x)
+        matrix = self.embed if self.unembed is None else self.unembed
+        if isinstance(matrix, Int8Matrix):
+            out = matrix.product(x)
+            return out if self.unembed_bias is None else out + self.unembed_bias
+        return nn.functional.linear(x, matrix.weight, self.unembed_bias)
 
     def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
         if self.config.positions != "rope":

@@ -15,6 +15,7 @@ from model.analysis.parameters import count_of_config
 from model.analysis.presets import PRESETS
 from model.config import TransformerConfig
 from pages.kit import (
+    cost_formats,
     cost_machine,
     cost_memory,
     cost_work,
@@ -42,6 +43,7 @@ def draw(page: Page) -> None:
     draw_parameters(page, plan)
     cost_work.draw(page, plan)
     cost_memory.draw(page, plan)
+    cost_formats.draw(page)
     cost_machine.draw(page, plan)
     left, right = st.columns([2, 1], gap="large")
     with left:
@@ -135,13 +137,14 @@ def draw_models(page: Page) -> None:
     """The loaded model and published ones, side by side."""
     say = page.say
     own = page.lm.config
-    models = {plans.LOADED: (page.lm.name, own, own.max_positions, 8 * page.lm.dtype.itemsize)}
-    models |= {name: (preset.name, preset.config, preset.context, 16) for name, preset in PRESETS.items()}
+    kept = 8 * page.lm.dtype.itemsize, 8 * page.lm.compute_dtype.itemsize
+    models = {plans.LOADED: (page.lm.name, own, own.max_positions, kept)}
+    models |= {name: (preset.name, preset.config, preset.context, (16, 16)) for name, preset in PRESETS.items()}
     rows = []
-    for name, (title, config, context, bits) in models.items():
+    for name, (title, config, context, (bits, cache_bits)) in models.items():
         n = parameter_count(config)
         work = sum(formula.value for formula in pass_flops(config, context).values())
-        cache = numbers.memory(cache_formula(config, context, bits).value) if config.kind == "decoder" else "–"
+        cache = numbers.memory(cache_formula(config, context, cache_bits).value) if config.kind == "decoder" else "–"
         cells = [
             numbers.count(n),
             f"{rule_of_twelve(config).value / block_parameters(config):.2f}",

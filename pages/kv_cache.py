@@ -3,6 +3,7 @@
 import streamlit as st
 
 from model.analysis.costs import cache_formula
+from model.analysis.formats import FORMATS
 from pages.kit import cache_choices, cache_sizes, controls, figures, numbers, racing, selection, show, tokens
 from pages.kit.figures import Step, Term
 from pages.kit.page import Page, opening
@@ -102,13 +103,14 @@ def draw_outcome(page: Page, state: Racing) -> None:
         if race.compared:
             difference = numbers.power_of_ten(race.largest_difference)
             checked = {"agreed": race.agreed, "n": both, "compared": race.compared, "difference": difference}
-            st.markdown(say("outcome_same", **checked))
+            section = "outcome_same" if page.sel.weights == FORMATS[0] else "outcome_same_rounded"
+            st.markdown(say(section, **checked))
     with right, st.container(border=True, key="aside_try"):
         st.markdown(say("try_title"))
         st.markdown(say("try_long"))
         st.markdown(say("try_window"))
         st.markdown(say("try_plan"))
-    bits = 8 * page.lm.dtype.itemsize
+    bits = 8 * page.lm.compute_dtype.itemsize
     cache = race.cached.cache
     assert cache is not None
     one, whole = (cache_formula(config, n, bits) for n in (1, cache.room))

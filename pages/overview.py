@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from model.analysis.forward_pass import PassSummary, pass_summary, weights_nbytes
+from model.analysis.forward_pass import PassSummary, pass_summary
 from model.analysis.guesses import Guesses, guesses, surest_and_most_surprised
 from model.analysis.parameters import parameters_by_part
 from pages.kit import figures, limits, links, numbers, selection, show, sidebar, tokens
@@ -219,7 +219,7 @@ def draw_machine(page: Page) -> None:
         "dtype": str(lm.dtype).removeprefix("torch."),
         "kernel": _kernels(page),
         "time": say.plain("ms", n=numbers.milliseconds(run.timings["total"])),
-        "weights": say.plain("mb", n=numbers.megabytes(weights_nbytes(lm.transformer))),
+        "weights": say.plain("mb", n=numbers.megabytes(lm.nbytes)),
         "trace": say.plain("mb", n=numbers.megabytes(run.nbytes)),
     }
     st.header(say("machine_title"), anchor=False)

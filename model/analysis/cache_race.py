@@ -25,11 +25,10 @@ class Lane:
         self.tokens_read = 0
         self._transformer = transformer
         self._prompt = tuple(prompt)
-        weight = transformer.embed.weight
         self.cache: KVCache | None = None
         if cached:
             room = len(prompt) + n
-            self.cache = KVCache(transformer.config, room=room, dtype=weight.dtype, device=weight.device)
+            self.cache = KVCache(transformer.config, room=room, dtype=transformer.dtype, device=transformer.device)
 
     @property
     def written(self) -> int:
@@ -68,7 +67,7 @@ class Lane:
         begun = time.perf_counter()
         ids = (*self._prompt, *text[: self.written])
         new = ids[-1:] if self.cached and self.written else ids
-        x = torch.tensor([new], device=self._transformer.embed.weight.device)
+        x = torch.tensor([new], device=self._transformer.device)
         with torch.no_grad():
             logits: Tensor = self._transformer(x, cache=self.cache, last_only=True)[0, -1]
         token = int(logits.argmax())  # waits for an accelerator

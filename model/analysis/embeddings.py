@@ -67,9 +67,9 @@ class EmbeddingTable:
     """The rows of a model's token embedding, by word. Keeps no copy of them: only each row's length."""
 
     def __init__(self, transformer: Transformer, tokenizer: Tokenizer) -> None:
-        self._weight = transformer.embed.weight.detach()
+        self._transformer = transformer
         self._tokenizer = tokenizer
-        self.vocab_size, self.width = self._weight.shape
+        self.vocab_size, self.width = transformer.config.vocab_size, transformer.config.d_model
         self._lengths = torch.cat([rows.norm(dim=1).cpu() for _, rows in self._chunks()])
         # Models round their vocabulary up: rows without a token were never trained.
         known = [i < tokenizer.vocab_size and tokenizer.token(i) is not None for i in range(self.vocab_size)]
@@ -77,11 +77,16 @@ class EmbeddingTable:
 
     def _chunks(self) -> Iterator[tuple[int, Tensor]]:
         for start in range(0, self.vocab_size, _CHUNK):
-            yield start, self._weight[start : start + _CHUNK].float()
+            yield start, self._rows(range(start, min(start + _CHUNK, self.vocab_size)))
+
+    def _rows(self, ids: Sequence[int]) -> Tensor:
+        with torch.no_grad():
+            rows: Tensor = self._transformer.embed(torch.tensor(ids, device=self._transformer.device))
+        return rows.float()
 
     def rows(self, ids: tuple[int, ...]) -> Tensor:
         """Rows of the table, `(len(ids), d_model)`, fp32 on the CPU."""
-        return self._weight[list(ids)].float().cpu()
+        return self._rows(ids).cpu()
 
     def token(self, token: int) -> Word:
         """The word that is one token.

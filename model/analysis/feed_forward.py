@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.residual import along
+from model.feedforward import FeedForward
 from model.trace import Trace
 
 
@@ -136,21 +137,22 @@ def feed_forward_run(run: Trace, layer: int) -> FeedForwardRun:
     def of(name: str) -> Tensor:
         return run[f"{at}.mlp.{name}"].cpu().double()
 
-    weights = {name: p.detach() for name, p in run.module(f"{at}.mlp").named_parameters()}
-    bias = weights.get("W_out.bias")
-    first = "W_gate" if config.gated else "W_in"
+    network = run.module(f"{at}.mlp")
+    assert isinstance(network, FeedForward)
+    first = network.W_in if network.W_gate is None else network.W_gate
+    bias = network.W_out.bias
     return FeedForwardRun(
         layer,
         curve_of(config.activation),
         _inputs(run, at),
-        weights[f"{first}.weight"],
-        weights.get(f"{first}.bias"),
-        weights["W_in.weight"] if config.gated else None,
+        first.weight.detach(),
+        None if first.bias is None else first.bias.detach(),
+        network.W_in.weight.detach() if config.gated else None,
         of("hook_pre"),
         of("hook_pre_linear") if config.gated else None,
         of("hook_post"),
-        weights["W_out.weight"].T.cpu().double(),
-        None if bias is None else bias.cpu().double(),
+        network.W_out.weight.detach().T.cpu().double(),
+        None if bias is None else bias.detach().cpu().double(),
         run[f"{at}.hook_mlp_out"].cpu().double(),
     )
 

@@ -93,8 +93,3 @@ def shape_of(run: Trace, name: str) -> tuple[int, ...]:
     """Shape of a kept activation."""
     value: Tensor = run[name]
     return tuple(value.shape)
-
-
-def weights_nbytes(transformer: Transformer) -> int:
-    """Bytes of all parameters; tied ones count once."""
-    return sum(p.nbytes for p in transformer.parameters())

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from model.analysis.feed_forward import FeedForwardRun, feed_forward_run
 from model.config import TransformerConfig
+from model.feedforward import FeedForward
 from model.language import LanguageModel
 from model.norms import Normalization
 from model.trace import Trace
@@ -86,7 +87,9 @@ def direct_effects(run: Trace, lm: LanguageModel, layer: int, position: int) -> 
     if not 0 <= layer < run.config.n_layers:
         raise IndexError(f"Layer {layer}: this model has {run.config.n_layers}.")
     mlp = f"blocks.{layer}.mlp"
-    vectors = dict(run.module(mlp).named_parameters())["W_out.weight"].detach().T.cpu().float()
+    network = run.module(mlp)
+    assert isinstance(network, FeedForward)
+    vectors = network.W_out.weight.detach().T.cpu().float()
     total = 1.0
     for name in _norms_behind(run, layer):
         norm = run.module(name)
@@ -97,7 +100,7 @@ def direct_effects(run: Trace, lm: LanguageModel, layer: int, position: int) -> 
         vectors = vectors * (norm.weight.detach().cpu().float() / scale)
         total *= scale
     transformer = lm.transformer
-    matrix = transformer.embed.weight if transformer.unembed is None else transformer.unembed.weight
+    matrix = transformer.output_matrix
     activations = run[f"{mlp}.hook_post"][position].cpu().float()
     return DirectEffects(activations, vectors, total, matrix.detach().cpu().float())
 

@@ -156,9 +156,9 @@ def readout(run: Trace, transformer: Transformer, position: int, token: int) -> 
     if not 0 <= position < len(run.tokens) or not 0 <= token < config.vocab_size:
         raise IndexError(f"Position {position} or token {token} does not exist.")
     stream = run[f"blocks.{config.n_layers - 1}.hook_resid_post"][position]
-    matrix = transformer.embed.weight if transformer.unembed is None else transformer.unembed.weight
+    matrix = transformer.output_matrix
     with torch.no_grad():
-        normed = _last_norm(transformer)(stream[None].to(matrix))[0]
+        normed = _last_norm(transformer)(stream[None].to(matrix.device, transformer.dtype))[0]
         x, w = normed.float().cpu(), matrix[token].float().cpu()
         logit = float(x.double() @ w.double())
     return Readout(token, stream.float().cpu(), x, w, logit, abs(logit - float(run.logits[position, token])))

@@ -43,13 +43,13 @@ def look_up(transformer: Transformer, token: int) -> LookUp:
     one_hot[token] = 1
     row = weight[token]
     difference = float((one_hot @ weight - row).abs().max())
-    return LookUp(token, row.float().cpu(), difference, size, width, size * width, weight.element_size())
+    return LookUp(token, row.float().cpu(), difference, size, width, size * width, transformer.weights_dtype.itemsize)
 
 
 def difference_from_run(run: Trace, position: int) -> float:
     """The largest difference of a token's row (as the model scales it) from what the run began with at its position."""
-    weight = run.module("embed").get_parameter("weight").detach()
-    row = weight[run.tokens[position]]
+    with torch.no_grad():
+        row = run.module("embed")(torch.tensor(run.tokens[position], device=run["hook_embed"].device))
     if run.config.scale_embeddings:
         row = row * math.sqrt(run.config.d_model)
     return float((row - run["hook_embed"][position]).abs().max())

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.cache import KVCache, dequantise, quantise
+from model.int8 import Int8Matrix
 from model.losses import token_losses
 from model.trace import Trace
 from model.transformer import Transformer
@@ -57,7 +58,7 @@ def with_merged_heads(transformer: Transformer, kv_heads: int) -> Transformer:
     """The model with `kv_heads` key/value heads, each the mean of a group of its own (Ainslie et al. 2023, figure 1).
 
     The paper trains on afterwards, for 5 % of the original steps; here nothing is trained. All other weights are
-    those of `transformer` itself, not copies.
+    those of `transformer` itself, not copies. Of integers (`model.int8`) the merged matrices become fp32.
 
     Raises:
         ValueError: if the heads cannot be merged into so many equal groups.
@@ -68,13 +69,22 @@ def with_merged_heads(transformer: Transformer, kv_heads: int) -> Transformer:
     if kv_heads == config.n_kv_heads:
         return transformer
     weights = dict(transformer.state_dict())
-    for name, weight in weights.items():
-        if name.rpartition(".")[0].endswith(("attn.W_K", "attn.W_V")):
-            heads = weight.unflatten(0, (config.n_kv_heads, config.d_head))
-            weights[name] = merged(heads.float(), kv_heads, 0).flatten(0, 1).to(weight.dtype)
     with torch.device("meta"):
         smaller = Transformer(config.replace(n_kv_heads=kv_heads))
-    smaller.load_state_dict(weights, strict=True, assign=True)
+    integers: dict[str, Int8Matrix] = {}
+    for name, module in transformer.named_modules():
+        if name.endswith(("attn.W_K", "attn.W_V")):
+            for part in ("weight", "bias"):
+                value = getattr(module, part)
+                if value is not None:
+                    heads = value.unflatten(0, (config.n_kv_heads, config.d_head))
+                    weights[f"{name}.{part}"] = merged(heads.float(), kv_heads, 0).flatten(0, 1).to(value.dtype)
+        elif isinstance(module, Int8Matrix):
+            integers[name] = module
+            smaller.set_submodule(name, nn.Identity())  # its place, while the rest is filled
+    smaller.load_state_dict({name: weights[name] for name in smaller.state_dict()}, strict=True, assign=True)
+    for name, module in integers.items():
+        smaller.set_submodule(name, module)
     return smaller.requires_grad_(False).eval()
 
 
@@ -92,11 +102,11 @@ def cache_cost(run: Trace, transformer: Transformer, choice: CacheChoice) -> Cac
     if config.kind != "decoder":
         raise ValueError("Only a decoder keeps a cache of what it has read.")
     smaller = with_merged_heads(transformer, choice.kv_heads)
-    weight, n = transformer.embed.weight, len(run.tokens)
+    device, n = transformer.device, len(run.tokens)
     window = None if choice.window is None or choice.window >= n else choice.window
-    cache = KVCache(smaller.config, room=n, window=window, bits=choice.bits, dtype=weight.dtype, device=weight.device)
+    cache = KVCache(smaller.config, room=n, window=window, bits=choice.bits, dtype=transformer.dtype, device=device)
     with torch.no_grad():
-        logits = smaller(torch.tensor([run.tokens], device=weight.device), cache=cache)[0]
+        logits = smaller(torch.tensor([run.tokens], device=device), cache=cache)[0]
     per_token = cache.nbytes / n
     kept = n if window is None else window
     return CacheCost(

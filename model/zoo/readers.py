@@ -12,6 +12,7 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.decode import side_by_side
+from model.int8 import to_int8
 from model.transformer import Transformer
 from model.zoo.families import family_of
 from model.zoo.families.atlas import ATLAS
@@ -66,6 +67,8 @@ def load_checkpoint(
 ) -> Transformer:
     """The Transformer that a folder's config.json and safetensors files describe, in evaluation mode.
 
+    With `torch.int8` as dtype its matrices become integers (see `model.int8`), and all else is fp32.
+
     Every tensor of the files is used or known as ignorable, every parameter is filled with one of its own
     shape; all this is checked on the files' headers before any weight is read.
 
@@ -87,15 +90,25 @@ def assemble(
     """
     with torch.device("meta"):
         transformer = Transformer(config)
+    read_as = torch.float32 if dtype == torch.int8 else dtype
     wanted = {name: tuple(p.shape) for name, p in transformer.named_parameters()}
     filled: dict[str, Tensor] = {}
     for theirs, held in _match(weights, wanted, family, config).items():
-        parts = held.layout.parts(weights.read(theirs).to(device, dtype), config)
+        parts = held.layout.parts(weights.read(theirs).to(device, read_as), config)
         filled |= {name: part.contiguous() for name, part in zip(held.ours, parts, strict=True)}
     transformer.load_state_dict(filled, strict=True, assign=True)
-    if transformer.embed.weight.device.type == "cpu":
+    if dtype == torch.int8:
+        _turn_to_integers(transformer)
+    elif transformer.device.type == "cpu":
         side_by_side(transformer)
     return transformer.requires_grad_(False).eval()
+
+
+def _turn_to_integers(transformer: Transformer) -> None:
+    try:
+        to_int8(transformer)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def _match(weights: Weights, wanted: dict[str, Shape], family: Family, config: TransformerConfig) -> dict[str, Held]:

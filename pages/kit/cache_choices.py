@@ -70,7 +70,7 @@ def _draw_controls(page: Page) -> CacheChoice:
 
 
 def _own_bits(page: Page) -> int:
-    return 8 * page.lm.dtype.itemsize
+    return 8 * page.lm.compute_dtype.itemsize
 
 
 def _measure(page: Page, choices: list[CacheChoice]) -> dict[CacheChoice, CacheCost]:

@@ -7,11 +7,13 @@ from model.analysis.attention_steps import MASK_KINDS
 from model.analysis.depth import DEPTHS, PLACEMENTS
 from model.analysis.flash_tiles import ORDERS
 from model.analysis.flash_traffic import BYTES, CHIPS
+from model.analysis.formats import FORMATS
 from model.analysis.neuron_effects import RANKINGS
 from model.analysis.norm_steps import HALVES, NORMS
 from model.analysis.position_models import SCHEMES
 from model.analysis.projection import DIMENSIONS, PROJECTIONS
 from model.analysis.smaller_caches import BITS, head_counts
+from model.language import devices
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG, Entry, available
 from pages.kit import limits, loading, machines, mixture, notices, plans, switches
@@ -28,6 +30,7 @@ DEFAULT_TEXT = {
 class Selection:
     """What the reader chose. None means: not chosen, the page picks.
 
+    `weights` is the format of the model's weights, one of `FORMATS`, and `device` where it runs (None: the fastest).
     `ids`: when set, the run is these tokens (a generated text that was rewound to) instead of the text's own.
     `chat`: the text is a message to an assistant, in the model's chat template.
     `query` and `key` are token positions. `temperature` to `seed` are sampling settings, as `SamplingSettings` has
@@ -54,6 +57,8 @@ class Selection:
     """
 
     model: str = DEFAULT_MODEL
+    weights: str = FORMATS[0]
+    device: str | None = None
     text: str = DEFAULT_TEXT["en"]
     ids: tuple[int, ...] | None = None
     chat: bool = False
@@ -196,6 +201,8 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "swapped": SWAPPED,
     "sample": SAMPLES,
 }
+# The same, of what has to be known before there is a model to ask.
+FORMS: dict[str, tuple[object, ...]] = {"weights": FORMATS, "device": devices()}
 # Characters that a text may have.
 TEXT_LENGTHS = {
     "words": 3 * limits.MAX_WORD + 4,
@@ -216,14 +223,18 @@ def repaired(selection: Selection) -> Selection:
     if selection.model not in models():
         notices.add("unknown_model", name=selection.model[:40], model=DEFAULT_MODEL)
         selection = replace(selection, model=DEFAULT_MODEL)
+    for name, options in FORMS.items():
+        if getattr(selection, name) not in (*options, getattr(Selection, name)):
+            notices.add("unreadable", name=name)
+            selection = replace(selection, **{name: getattr(Selection, name)})
     try:
-        lm = loading.model(selection.model)
+        lm = loading.chosen(selection)
     except ValueError as error:
         if selection.model == DEFAULT_MODEL:
             raise
         notices.add("model_failed", which=selection.model, model=DEFAULT_MODEL, reason=str(error))
         selection = replace(selection, model=DEFAULT_MODEL)
-        lm = loading.model(selection.model)
+        lm = loading.chosen(selection)
     if selection.chat and lm.chat is None:
         notices.add("no_chat_template", model=selection.model)
         selection = replace(selection, chat=False)

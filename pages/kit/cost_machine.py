@@ -122,15 +122,16 @@ def _duration(page: Page, seconds: float) -> str:
 def _draw_measured(page: Page, plan: Plan, machine: Machine) -> None:
     """The loaded model's own speed under its ceiling, where the plan is the loaded model as it is."""
     say, lm = page.say, page.lm
-    bits = 8 * lm.dtype.itemsize
-    own = plan.config == lm.config and plan.bits == plan.cache_bits == bits
+    bits, cache_bits = 8 * lm.dtype.itemsize, 8 * lm.compute_dtype.itemsize
+    own = plan.config == lm.config and (plan.bits, plan.cache_bits) == (bits, cache_bits)
     if not own or len(page.run.tokens) + MEASURED_TOKENS > lm.config.max_positions:
         return
     rate = _speed(lm, lm.name, str(lm.device), page.run.id, tuple(page.run.tokens))
     if rate is None:
         return
     # The ceiling for this text, not for a full context.
-    found = ceilings(lm.config, len(page.run.tokens) + MEASURED_TOKENS, bits, bits, machine.bandwidth, machine.flops)
+    length = len(page.run.tokens) + MEASURED_TOKENS
+    found = ceilings(lm.config, length, bits, cache_bits, machine.bandwidth, machine.flops)
     values = {
         "rate": _rate(page, rate),
         "ceiling": _rate(page, found.tokens_per_second),

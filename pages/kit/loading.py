@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from model.language import LanguageModel, load, set_threads
+from model.language import LanguageModel, devices, load, set_threads
 from model.masks import MaskRule
 from model.trace import Trace
 from pages.kit import limits
@@ -27,15 +27,17 @@ class ModelCache(SharedCache[str, LanguageModel]):
     def __init__(self, limit: int = MODEL_BYTES) -> None:
         super().__init__(limit)
 
-    def get(self, name: str) -> LanguageModel:
-        """The model called `name`, loaded now if it is not in memory."""
-        return self.get_or_make(name, lambda: _load(name), _settle)
+    def get(self, name: str, weights: str = "float32", device: str = "auto") -> LanguageModel:
+        """The model called `name` in a format and on a device, loaded now if it is not in memory."""
+        unusual = (weights, device) != ("float32", "auto")
+        key = ", ".join((name, weights, device) if unusual else (name,))
+        return self.get_or_make(key, lambda: _load(key, name, weights, device), _settle)
 
 
-def _load(name: str) -> LanguageModel:
-    with st.spinner(f"{name} …"):
+def _load(shown: str, name: str, weights: str, device: str) -> LanguageModel:
+    with st.spinner(f"{shown} …"):
         set_threads(1)  # readers at once use the cores
-        lm = load(name)
+        lm = load(name, device, weights)
         lm.trace([0])  # the very first pass sets torch up, which would be shown as the time of the reader's run
     return lm
 
@@ -59,13 +61,22 @@ def models() -> ModelCache:
     return ModelCache()
 
 
-def model(name: str) -> LanguageModel:
-    """The model called `name`.
+def model(name: str, weights: str = "float32", device: str | None = None) -> LanguageModel:
+    """The model called `name`, with its weights in a format (see `model.load`), on a device (None: the fastest).
 
     Raises:
         ValueError: if it cannot be loaded, in one sentence.
     """
-    return models().get(name)
+    return models().get(name, weights, "auto" if device in (None, devices()[0]) else str(device))
+
+
+def chosen(selection: "Selection") -> LanguageModel:
+    """The model of a selection.
+
+    Raises:
+        ValueError: as `model` does.
+    """
+    return model(selection.model, selection.weights, selection.device)
 
 
 class TraceCache(SharedCache[tuple[Hashable, ...], Trace]):
@@ -96,7 +107,7 @@ def _traces() -> TraceCache:
 
 def run_ids(selection: "Selection") -> tuple[int, ...]:
     """The token ids that the run of this selection has."""
-    return selection.ids or limits.excerpt(model(selection.model), selection.text, selection.chat).ids
+    return selection.ids or limits.excerpt(chosen(selection), selection.text, selection.chat).ids
 
 
 def trace(selection: "Selection", rule: MaskRule | None = None, padding: int = 0) -> Trace:
@@ -104,4 +115,4 @@ def trace(selection: "Selection", rule: MaskRule | None = None, padding: int = 0
 
     `rule` replaces the model's own mask; the first `padding` tokens are hidden.
     """
-    return _traces().get(model(selection.model), run_ids(selection), rule, padding)
+    return _traces().get(chosen(selection), run_ids(selection), rule, padding)

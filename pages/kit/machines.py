@@ -17,7 +17,7 @@ RANGES: dict[str, tuple[float, float]] = {"bandwidth": (0.1, 1e6), "tflops": (0.
 
 def of(sel: "Selection", lm: LanguageModel) -> Machine:
     """The chosen machine, with the reader's numbers in place of its own where they are given."""
-    machine = here(lm, str(lm.device), str(lm.dtype)) if sel.machine == HERE else MACHINES[sel.machine]
+    machine = here(lm, str(lm.device), str(lm.compute_dtype)) if sel.machine == HERE else MACHINES[sel.machine]
     bandwidth = machine.bandwidth if sel.bandwidth is None else sel.bandwidth * 1e9
     flops = machine.flops if sel.tflops is None else sel.tflops * 1e12
     return Machine(machine.name, bandwidth, flops, machine.source)
@@ -26,4 +26,4 @@ def of(sel: "Selection", lm: LanguageModel) -> Machine:
 @st.cache_resource(show_spinner=False, max_entries=4)
 def here(_lm: LanguageModel, device: str, dtype: str) -> Machine:
     """This machine, measured once for a device and dtype; `here.clear()` forgets it."""
-    return measure(_lm.device, _lm.dtype)
+    return measure(_lm.device, _lm.compute_dtype)

@@ -38,7 +38,7 @@ def draw(shown: Shown) -> None:
 def _draw_texts(shown: Shown) -> None:
     page, say, layer, neuron = shown.page, shown.page.say, shown.of.layer, shown.neuron
     st.markdown(f"**{say('texts_title')}**")
-    index = _index(page.lm.name)
+    index = _index(page.lm.id)
     own = [float(value) for value in shown.of.post[:, neuron]]
     first = max(0, shown.position - AROUND)
     groups = [("texts_here", [_shaded(page.lm, page.run.tokens, own, shown.position, first)])]

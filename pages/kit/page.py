@@ -5,6 +5,7 @@ from functools import cached_property
 
 import streamlit as st
 
+from model.analysis.formats import FORMATS
 from model.analysis.interest import Place, most_interesting, strongest_cell
 from model.language import LanguageModel
 from model.trace import Trace
@@ -42,7 +43,7 @@ def opening(name: str) -> Page:
     navigation.ensure_shell()
     sel = selection.current()
     say = Prose(name, sel.lang)
-    lm = loading.model(sel.model)
+    lm = loading.chosen(sel)
     _end_without_next_token(name, sel, lm)
     run = loading.trace(sel)
     facts = _facts(lm) | {"n_tokens": len(run.tokens)}
@@ -92,6 +93,8 @@ def _most_interesting(run: Trace, layer: int | None, head: int | None) -> Place:
 def _remarks(sel: Selection, lm: LanguageModel, say: Prose) -> list[str]:
     """What the reader should know about this view, as HTML sentences."""
     said = [say.html(section, **notices.worded(values, say.lang)) for section, values in notices.pending()]
+    if sel.weights != FORMATS[0]:
+        said.append(say.html(f"rounded_{sel.weights}"))
     if sel.ids is not None:
         return said
     excerpt = limits.excerpt(lm, sel.text, sel.chat)

@@ -50,22 +50,24 @@ class Plan:
 
 def of(sel: Selection) -> Plan:
     """The plan of a selection that `repaired` has seen."""
-    lm = loading.model(sel.model)
+    lm = loading.chosen(sel)
     if sel.plan == LOADED:
         name, base, context, source = lm.name, lm.config, lm.config.max_positions, ""
-        bits = 8 * lm.dtype.itemsize
+        bits, cache_bits = 8 * lm.dtype.itemsize, 8 * lm.compute_dtype.itemsize
     else:
         preset = PRESETS[sel.plan]
-        name, base, context, source, bits = preset.name, preset.config, preset.context, preset.source, 16
-    bits = sel.plan_bits or bits
+        name, base, context, source = preset.name, preset.config, preset.context, preset.source
+        bits = cache_bits = 16
+    if sel.plan_bits is not None:
+        bits, cache_bits = sel.plan_bits, max(sel.plan_bits, 16)
     context = sel.plan_context or context
     config = _changed(base, sel)
-    return Plan(name, config, context, bits, sel.plan_cache or max(bits, 16), source, config != base)
+    return Plan(name, config, context, bits, sel.plan_cache or cache_bits, source, config != base)
 
 
 def repaired(sel: Selection) -> Selection:
     """`sel` with a width that its heads divide, and key/value heads that divide those; what changed is noted."""
-    base = loading.model(sel.model).config if sel.plan == LOADED else PRESETS[sel.plan].config
+    base = loading.chosen(sel).config if sel.plan == LOADED else PRESETS[sel.plan].config
     if sel.plan_d is not None or sel.plan_heads is not None:
         d, heads = sel.plan_d or base.d_model, sel.plan_heads or base.n_heads
         step = 2 * heads  # RoPE turns pairs, so every head has an even number of features

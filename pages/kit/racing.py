@@ -55,7 +55,7 @@ class Racing:
 
 def current(page: Page, n: int) -> Racing:
     """The race of the page's run; begun anew when model, text or length changed."""
-    of = (page.sel.model, id(loading.model(page.sel.model)), tuple(page.run.tokens), n)
+    of = (page.sel.model, id(loading.chosen(page.sel)), tuple(page.run.tokens), n)
     kept: Racing | None = st.session_state.get(_KEY)
     if kept is not None and kept.of == of:
         return kept

@@ -3,6 +3,8 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from model.analysis.formats import FORMATS
+from model.language import devices
 from model.zoo.catalog import KINDS, Entry
 from pages.kit import choices, fetching, limits, loading, navigation, selection
 from pages.kit.prose import LANGUAGES, Prose
@@ -17,6 +19,7 @@ def draw(known: dict[str, StreamlitPage], current: str) -> None:
     with st.sidebar:
         st.html(f'<p class="atlas-brand"><span aria-hidden="true">◐</span> {say.html("brand")}</p>')
         _model(sel.model, say)
+        _form(sel, say)
         _text(sel, say)
         navigation.links(known, current, sel.lang)
 
@@ -30,6 +33,26 @@ def _model(name: str, say: Prose) -> None:
         key=selection.widget("model", name),
         format_func=lambda one: _described(entries.get(one), one, kinds),
     )
+
+
+def _form(sel: selection.Selection, say: Prose) -> None:
+    """How the model's weights are kept, and where it runs if there is a choice."""
+    for name, value, options in (
+        ("weights", sel.weights, FORMATS),
+        ("device", sel.device or devices()[0], devices()),
+    ):
+        if len(options) == 1:
+            continue
+        with st.container(key=f"form_{name}", horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(say.label(f"choose_{name}"), help=say("help_weights") if name == "weights" else None)
+            st.segmented_control(
+                say.label(f"choose_{name}"),
+                options,
+                key=selection.widget(name, value),
+                format_func=lambda one: say.label(f"weights_{one}") if one in FORMATS else one.upper(),
+                required=True,
+                label_visibility="collapsed",
+            )
     fetching.draw()
 
 
@@ -49,7 +72,7 @@ def _parameters(entry: Entry) -> int:
 def _text(sel: selection.Selection, say: Prose) -> None:
     # A generated text is shown too: who changes it goes on from there, and the button below leads back. A dialogue is
     # not: the template would go around all of it once more.
-    lm = loading.model(sel.model)
+    lm = loading.chosen(sel)
     shown = sel.text if sel.ids is None or sel.chat else lm.tokenizer.decode(sel.ids)
     st.text_area(say.label("text"), key=selection.widget("text", shown), height=112)
     if lm.chat is not None:
@@ -80,7 +103,7 @@ def _text(sel: selection.Selection, say: Prose) -> None:
 def _count(sel: selection.Selection, say: Prose) -> str:
     if sel.ids is not None:
         return say.html("rewound", n=len(sel.ids))
-    excerpt = limits.excerpt(loading.model(sel.model), sel.text, sel.chat)
+    excerpt = limits.excerpt(loading.chosen(sel), sel.text, sel.chat)
     if excerpt.characters_cut:
         return say.html("token_count_first", n=len(excerpt.ids))
     if excerpt.tokens_cut:

@@ -158,7 +158,7 @@ def forget() -> None:
 
 
 def _settings(sel: Selection) -> tuple[object, ...]:
-    return sel.model, id(loading.model(sel.model)), sel.sampling, sel.length, sel.samples
+    return sel.model, id(loading.chosen(sel)), sel.sampling, sel.length, sel.samples
 
 
 def _rows(lm: LanguageModel, prompt: tuple[int, ...], sel: Selection) -> Iterator[Row]:

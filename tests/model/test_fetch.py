@@ -69,7 +69,7 @@ def test_a_fetched_model_is_there_and_loads(offered, models):
     assert told == [(400, 1000), (800, 1000), (1000, 1000)]  # never more than the whole
     assert sorted(path.name for path in (models / name).iterdir()) == sorted(FILES)
     assert name in available()
-    assert load(name, device="cpu").name == name
+    assert load(name, device="cpu").id == name
 
 
 def test_the_first_source_that_answers_wins(offered):
@@ -83,7 +83,7 @@ def test_without_any_answer_every_reason_is_told_and_nothing_is_left(offered, mo
         fetch(offered(FromFolder(SourceError("gone")), FromFolder(SourceError("away"))))
     assert "\n" not in str(error.value)
     assert [path.name for path in models.iterdir()] == [".locks"]
-    assert load("storyteller", device="cpu").name == "storyteller"
+    assert load("storyteller", device="cpu").id == "storyteller"
 
 
 def test_an_unknown_name_and_a_bundled_one():

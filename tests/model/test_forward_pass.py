@@ -5,7 +5,7 @@ import math
 import pytest
 from safetensors import safe_open
 
-from model.analysis.forward_pass import pass_summary, weights_nbytes
+from model.analysis.forward_pass import pass_summary
 from model.analysis.parameters import parameters_by_part
 from model.language import LanguageModel
 from model.zoo.catalog import CATALOG
@@ -35,7 +35,7 @@ def test_parameters_are_those_of_the_weights_file(storyteller, run):
     assert counts["final_norm"] == in_file("model.norm")
     assert counts["logits"] == in_file("lm_head") == 0
     assert summary.tied
-    assert weights_nbytes(storyteller.transformer) == 4 * in_file("")
+    assert storyteller.nbytes == 4 * in_file("")
     assert sum(parameters_by_part(storyteller.transformer).values()) == in_file("")
 
 

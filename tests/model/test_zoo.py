@@ -364,7 +364,7 @@ def test_catalogue_numbers_are_those_of_the_files(storyteller):
         assert entry.parameters == sum(math.prod(t.shape) for t in tensors.values())
         assert entry.nbytes == (entry.folder / "model.safetensors").stat().st_size < 40e6
     assert ENTRY.parameters == sum(p.numel() for p in storyteller.transformer.parameters())
-    assert storyteller.name == ENTRY.id == "storyteller"
+    assert storyteller.id == ENTRY.id == "storyteller"
     assert storyteller.tokenizer.vocab_size <= storyteller.config.vocab_size
 
 

@@ -1,0 +1,90 @@
+"""What the format of the model's weights costs: bytes, and loss on the reader's text. Part of the page on cost."""
+
+import streamlit as st
+
+from model.analysis.formats import FORMATS, FormatCost, format_cost, format_nbytes
+from model.config import TransformerConfig
+from model.language import LanguageModel
+from pages.kit import figures, loading, numbers, show
+from pages.kit.page import Page
+from pages.kit.show import Kind
+
+EXACT = FORMATS[0]  # what the others are compared with
+SMALL = 200 * 10**6  # bytes in fp32: up to here a model is loaded in every format without being asked for
+_BITS = {"float32": 32, "bfloat16": 16, "int8": 8}
+_ASKED = "atlas_formats_asked"  # the models that the reader wants compared although they are large
+
+
+def draw(page: Page) -> None:
+    """The formats below each other, with what is measured of each, and what that comes to."""
+    say = page.say
+    nbytes = {name: _nbytes(page.lm.config, name) for name in FORMATS}
+    with st.container(key="section_formats", gap="small"):
+        st.header(say("formats_title"), anchor=False)
+        st.markdown(say("formats"))
+        found = {name: _measured(page, name) for name in FORMATS if name in _wanted(page, nbytes)}
+        known = {name: cost.bits for name, cost in found.items() if cost.bits is not None}
+        columns = [say.plain(f"formats_{name}") for name in ("format", "bits", "bytes", "loss", "more")]
+        rows = [_row(page, name, nbytes[name], known) for name in FORMATS]
+        table = figures.number_table(columns, rows, page.palette, description=say.plain("formats_alt"), scrolls=True)
+        st.html(table)
+        text = say.plain("formats_caption" if known else "formats_no_loss", n=len(page.run.tokens) - 1)
+        show.caption(Kind.MEASURED, say.plain("measured"), text)
+        if known and EXACT not in known:
+            st.button(
+                say.label("formats_measure", size=numbers.memory(nbytes[EXACT])),
+                key="measure_formats",
+                on_click=lambda: _asked().add(page.lm.id),
+            )
+        _draw_outcome(page, nbytes, known)
+
+
+def _asked() -> set[str]:
+    asked: set[str] = st.session_state.setdefault(_ASKED, set())
+    return asked
+
+
+def _wanted(page: Page, nbytes: dict[str, int]) -> set[str]:
+    """The formats to measure: all of a small model; of a large one the reader's, and fp32 where that was asked for."""
+    if nbytes[EXACT] <= SMALL:
+        return set(FORMATS)
+    return {page.sel.weights} | ({EXACT} if page.lm.id in _asked() else set())
+
+
+def _measured(page: Page, name: str) -> FormatCost:
+    lm = page.lm if name == page.sel.weights else loading.model(page.sel.model, name, page.sel.device)
+    return _cost(lm, lm.name, lm.source, tuple(page.run.tokens))
+
+
+@st.cache_data(show_spinner=False, max_entries=128)
+def _cost(_lm: LanguageModel, name: str, source: str, ids: tuple[int, ...]) -> FormatCost:
+    return format_cost(_lm, ids)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def _nbytes(config: TransformerConfig, name: str) -> int:
+    return format_nbytes(config, name)
+
+
+def _row(page: Page, name: str, nbytes: int, known: dict[str, float]) -> tuple[str, list[str]]:
+    say = page.say
+    mark = "▸\u00a0" if name == page.sel.weights else ""
+    loss = f"{known[name]:.3f}" if name in known else "–"
+    more = "–" if not {name, EXACT} <= set(known) or name == EXACT else numbers.signed(known[name] - known[EXACT], 3)
+    title = f"{mark}{say.plain(f'weights_{name}')}\n{say.plain(f'formats_{name}_note')}"
+    return title, [f"{_BITS[name]}", numbers.memory(nbytes), loss, more]
+
+
+def _draw_outcome(page: Page, nbytes: dict[str, int], known: dict[str, float]) -> None:
+    """One sentence on the reader's format, or on integers where that is fp32."""
+    name = FORMATS[-1] if page.sel.weights == EXACT else page.sel.weights
+    if not {name, EXACT} <= set(known):
+        return
+    say, more = page.say, known[name] - known[EXACT]
+    values = {
+        "format": say.plain(f"weights_{name}"),
+        "share": numbers.percent(nbytes[name] / nbytes[EXACT], 0),
+        "bits": f"{abs(more):.3f}",
+        "percent": numbers.percent(abs(more) / known[EXACT]) if known[EXACT] else "–",
+    }
+    st.markdown(say("formats_costs_more" if more > 0 else "formats_costs_less", **values))

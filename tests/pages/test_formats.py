@@ -1,0 +1,129 @@
+"""The format of the weights: a choice of the reader that holds on every page, with its cost shown."""
+
+import math
+import re
+import shutil
+
+import pytest
+import torch
+
+from model.analysis.formats import FORMATS, format_nbytes
+from model.language import LanguageModel, devices
+from model.losses import token_losses
+from model.zoo.catalog import CATALOG
+from pages.kit import cost_formats, loading, numbers
+from pages.kit.choices import DEFAULT_TEXT, Selection
+from pages.kit.loading import ModelCache
+from pages.kit.sitemap import PAGES
+from tests.pages.reading import read
+from tests.pages.visit import remarks, selection, turn_to, visit, well
+
+WORDS = {"float32": "fp32", "bfloat16": "bf16", "int8": "INT8"}
+
+
+def formats_table(app) -> dict[str, list[str]]:
+    (body,) = [e.proto.body for e in app.main.get("html") if "about 7 digits" in e.proto.body]
+    rows = re.findall(r"<th scope='row'>(.*?)</th>(.*?)</tr>", body)
+    return {read(name).texts[0]: re.findall("<td>(.*?)</td>", cells) for name, cells in rows}
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("weights", FORMATS[1:])
+def test_every_page_works_in_every_format(page: str, weights: str) -> None:
+    app = well(visit(page, weights=weights))
+    assert selection(app).weights == weights
+    assert app.query_params["weights"] == weights
+    assert f" {WORDS[weights]}" in remarks(app)
+    assert "about 3 digits" in remarks(app)
+
+
+@pytest.mark.parametrize("weights", ["int4", "INT8", "", "float64", "<b>"])
+def test_a_format_that_there_is_not_is_left_out_and_said(weights: str) -> None:
+    app = well(visit("overview", weights=weights, device="tpu"))
+    assert (selection(app).weights, selection(app).device) == ("float32", None)
+    for name in ("Weights", "Device"):
+        assert f"“{name}”" in remarks(app)
+    assert app.query_params == {}
+
+
+def test_the_reader_chooses_and_the_choice_goes_along() -> None:
+    app = well(visit("overview"))
+    assert "digits" not in remarks(app)
+    app = well(app.sidebar.button_group(key="choose_weights").set_value("int8").run())
+    assert app.query_params == {"weights": "int8"}
+    app = well(turn_to(app, "heads"))
+    assert selection(app).weights == "int8"
+    assert "INT8" in remarks(app)
+    app = well(app.sidebar.button_group(key="choose_weights").set_value("float32").run())
+    assert app.query_params == {}
+    assert remarks(app) == ""
+
+
+def test_a_device_is_a_choice_only_where_there_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(app) -> bool:
+        return bool([group for group in app.sidebar.get("button_group") if group.key == "choose_device"])
+
+    assert drawn(well(visit("overview"))) == (len(devices()) > 1)
+    monkeypatch.setattr("pages.kit.sidebar.devices", lambda: ("cuda", "cpu"))
+    assert drawn(well(visit("overview", device="cpu")))
+
+
+@pytest.mark.parametrize("weights", FORMATS)
+@pytest.mark.parametrize("text", [DEFAULT_TEXT["en"], DEFAULT_TEXT["zh"]])
+def test_bytes_and_loss_of_each_format_are_shown(storyteller: LanguageModel, weights: str, text: str) -> None:
+    app = well(visit("cost", weights=weights, text=text))
+    table = formats_table(app)
+    assert list(table) == [("▸\u00a0" if name == weights else "") + WORDS[name] for name in FORMATS]
+    ids = storyteller.ids(text)
+    base = float(token_losses(storyteller.trace(ids).logits, ids).mean()) / math.log(2)
+    for name, cells in zip(FORMATS, table.values(), strict=True):
+        assert cells[0] == str({"float32": 32, "bfloat16": 16, "int8": 8}[name])
+        assert cells[1] == numbers.memory(format_nbytes(storyteller.config, name))
+        loss = base
+        if name != "float32":
+            lm = loading.model("storyteller", name)
+            loss = float(token_losses(lm.trace(ids).logits.float(), ids).mean()) / math.log(2)
+            assert cells[3] == numbers.signed(loss - base, 3)
+            assert abs(loss - base) < 0.05
+        assert float(cells[2]) == pytest.approx(loss, abs=0.0006)
+    said = " ".join(e.value for e in app.main.markdown)
+    assert ("more (" in said) != ("less (" in said)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_without_a_loss_the_bytes_are_shown(lang: str) -> None:
+    app = well(visit("cost", text="", lang=lang))
+    said = "".join(e.proto.body for e in app.main.get("html"))
+    assert {"en": "a loss needs", "zh": "才谈得上损失"}[lang] in said
+
+
+def test_a_large_model_is_measured_in_fp32_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost_formats, "SMALL", 0)
+    app = well(visit("cost", weights="int8"))
+    assert [cells[2] == "–" for cells in formats_table(app).values()] == [True, True, False]
+    app = well(app.button(key="measure_formats").click().run())
+    assert [cells[2] == "–" for cells in formats_table(app).values()] == [False, True, False]
+    assert not [b for b in app.button if b.key == "measure_formats"]
+
+
+def test_formats_are_kept_apart_and_counted_by_their_bytes(storyteller: LanguageModel) -> None:
+    sizes = [format_nbytes(storyteller.config, name) for name in FORMATS]
+    cache = ModelCache(limit=sum(sizes))
+    models = [cache.get("storyteller", name) for name in FORMATS]
+    assert [cache.get("storyteller", name) is lm for name, lm in zip(FORMATS, models, strict=True)] == [True] * 3
+    assert list(cache.sizes().values()) == sizes
+    small = ModelCache(limit=sizes[1] + sizes[2])
+    for name in FORMATS:
+        small.get("storyteller", name)
+    assert list(small.sizes().values()) == sizes[1:]
+    of = Selection(weights="bfloat16")
+    assert loading.trace(of)["hook_embed"].dtype == torch.bfloat16
+    assert loading.trace(Selection())["hook_embed"].dtype == torch.float32
+
+
+def test_every_kind_of_model_can_be_kept_as_integers(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An encoder from the operator's folder, on the pages that compute with weights themselves."""
+    shutil.copytree(CATALOG["reader"].folder, tmp_path / "gaps")
+    monkeypatch.setenv("ATLAS_MODELS", str(tmp_path))
+    for page in ("embeddings", "feed_forward", "cost", "kv_cache"):
+        well(visit(page, model="gaps", weights="int8"))
