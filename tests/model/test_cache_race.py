@@ -67,7 +67,7 @@ def test_the_lane_that_has_spent_less_goes_next(monkeypatch: pytest.MonkeyPatch)
             watch.now += spent[lane.cached]
             return forward(*args, **kwargs)
 
-        slow.embed = forward.embed
+        slow.device = forward.device
         lane._transformer = slow
     ran(race)
     assert order[:8] == [True, False, True, True, True, False, True, True]

@@ -135,7 +135,7 @@ BAD = {
     ),
     "too long": (["trace", "--text", dict(TEXTS)["long_text"], "--hooks", "hook_logits"], "reads at most 512"),
     "device": (["trace", "--text", "a", "--hooks", "hook_logits", "--device", "gpu"], "choose auto, cpu, cuda or mps"),
-    "dtype": (["trace", "--text", "a", "--hooks", "hook_logits", "--dtype", "int8"], "choose one of float32"),
+    "dtype": (["trace", "--text", "a", "--hooks", "hook_logits", "--dtype", "int4"], "choose one of float32"),
     "temperature": (["generate", "--text", "a", "--temperature", "-1"], "emperature is -1.0"),
     "not a number": (["generate", "--text", "a", "--temperature", "nan"], "emperature is nan"),
     "top-p": (["generate", "--text", "a", "--top-p", "1.5"], "op-p is 1.5"),

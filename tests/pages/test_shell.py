@@ -118,7 +118,7 @@ def test_the_language_is_the_browsers_until_the_reader_chooses() -> None:
     assert app.title[0].value == Prose("overview", "zh").plain("title")
     assert selection(app).text == Prose("common").plain("example_chinese_text")
     assert app.query_params == {}
-    app.sidebar.segmented_control[0].set_value("en").run()
+    app.sidebar.segmented_control(key="choose_lang").set_value("en").run()
     assert app.title[0].value == Prose("overview").plain("title")
     assert app.query_params["lang"] == "en"
     assert selection(app).text == Prose("common").plain("example_chinese_text"), "what was there stays"
