@@ -11,7 +11,6 @@ from pages.kit.show import Kind
 
 EXACT = FORMATS[0]  # what the others are compared with
 SMALL = 200 * 10**6  # bytes in fp32: up to here a model is loaded in every format without being asked for
-_BITS = {"float32": 32, "bfloat16": 16, "int8": 8}
 _ASKED = "atlas_formats_asked"  # the models that the reader wants compared although they are large
 
 
@@ -24,7 +23,7 @@ def draw(page: Page) -> None:
         st.markdown(say("formats"))
         found = {name: _measured(page, name) for name in FORMATS if name in _wanted(page, nbytes)}
         known = {name: cost.bits for name, cost in found.items() if cost.bits is not None}
-        columns = [say.plain(f"formats_{name}") for name in ("format", "bits", "bytes", "loss", "more")]
+        columns = [say.plain(f"formats_{name}") for name in ("format", "bytes", "loss", "more")]
         rows = [_row(page, name, nbytes[name], known) for name in FORMATS]
         table = figures.number_table(columns, rows, page.palette, description=say.plain("formats_alt"), scrolls=True)
         st.html(table)
@@ -72,7 +71,7 @@ def _row(page: Page, name: str, nbytes: int, known: dict[str, float]) -> tuple[s
     loss = f"{known[name]:.3f}" if name in known else "–"
     more = "–" if not {name, EXACT} <= set(known) or name == EXACT else numbers.signed(known[name] - known[EXACT], 3)
     title = f"{mark}{say.plain(f'weights_{name}')}\n{say.plain(f'formats_{name}_note')}"
-    return title, [f"{_BITS[name]}", numbers.memory(nbytes), loss, more]
+    return title, [numbers.memory(nbytes), loss, more]
 
 
 def _draw_outcome(page: Page, nbytes: dict[str, int], known: dict[str, float]) -> None:
