@@ -137,6 +137,13 @@ class Tokenizer:
         coder = self._parsing if parse_special else self._literal
         return list(coder.encode(_scalars(text), add_special_tokens=add_special).ids)
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where in the text the characters begin and end that each token of `encode(text, add_special=False)` is of.
+
+        Tokens that share a character have the same place, so tokens of several tokenizers meet in the text.
+        """
+        return [(int(a), int(b)) for a, b in self._literal.encode(_scalars(text), add_special_tokens=False).offsets]
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, special tokens included; bytes that are no character become U+FFFD.
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from model.analysis.alignment import head_names
 from model.analysis.attention_race import LENGTHS
 from model.analysis.attention_steps import MASK_KINDS
 from model.analysis.depth import DEPTHS, PLACEMENTS
@@ -16,10 +17,12 @@ from model.analysis.smaller_caches import BITS, head_counts
 from model.language import devices
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG, Entry, available
+from model.zoo.readers import read_config
 from pages.kit import limits, loading, machines, mixture, notices, plans, switches
 from pages.kit.prose import COMMON, Prose
 
 DEFAULT_MODEL = next(iter(CATALOG))
+TRANSLATOR = "translator"
 DEFAULT_TEXT = {
     "en": Prose(COMMON).plain("example_english_text"),
     "zh": Prose(COMMON).plain("example_chinese_text"),
@@ -54,6 +57,9 @@ class Selection:
     `scheme` is one of `POSITION_SCHEMES`, `position` a place in a text, `pair` two features that belong together,
     `theta` the base of their wavelengths, `table_width` the features of the sinusoidal table, `slopes` the number of
     heads that ALiBi has and `slope` one of them; `swapped` and `sample` choose between texts.
+    `beam` hypotheses are kept while a translation is looked for (1: greedy); `cross` is a head of its cross-attention
+    ("2.1") or the mean of all, `written` a token of the translation and `read` one of its source. `instead` is the word
+    that takes a token's place.
     """
 
     model: str = DEFAULT_MODEL
@@ -134,6 +140,11 @@ class Selection:
     slope: int = 0
     swapped: str = "example"
     sample: str = "story"
+    beam: int = 4
+    cross: str | None = None
+    written: int | None = None
+    read: int | None = None
+    instead: str | None = None
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -168,6 +179,8 @@ RANGES: dict[str, tuple[float, float]] = {
     **machines.RANGES,
     "slopes": (1, 32),
     "slope": (0, 31),
+    "written": (0, limits.MAX_TOKENS),
+    "read": (0, limits.MAX_TOKENS),
 }
 SCALES = ("linear", "log")
 POSITION_SCHEMES = SCHEMES[:-1]  # without "none", of which there is nothing to draw
@@ -177,6 +190,15 @@ TABLE_WIDTHS = (8, 16, 32, 64, 96, 128, 256, 512)
 MAX_PAIRS = TABLE_WIDTHS[-1] // 2
 SWAPPED = ("example", "own")
 SAMPLES = ("story", "own")
+BEAMS = (1, 2, 4, 8)
+MEAN = "mean"
+
+
+def _cross_heads() -> tuple[str, ...]:
+    config, _ = read_config(CATALOG[TRANSLATOR].folder)
+    return head_names(config.n_layers, config.n_heads)
+
+
 # What a word in the address may be; None, where it is the default, always.
 OPTIONS: dict[str, tuple[object, ...]] = {
     "half": HALVES,
@@ -200,6 +222,8 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "table_width": TABLE_WIDTHS,
     "swapped": SWAPPED,
     "sample": SAMPLES,
+    "beam": BEAMS,
+    "cross": (MEAN, *_cross_heads()),
 }
 # The same, of what has to be known before there is a model to ask.
 FORMS: dict[str, tuple[object, ...]] = {"weights": FORMATS, "device": devices()}
@@ -210,6 +234,7 @@ TEXT_LENGTHS = {
     "mapped": 10 * limits.MAX_WORD,
     "word": limits.MAX_WORD,
     "sentences": 3 * limits.MAX_SENTENCE + 2,
+    "instead": limits.MAX_WORD,
 }
 
 

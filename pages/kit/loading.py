@@ -38,7 +38,8 @@ def _load(shown: str, name: str, weights: str, device: str) -> LanguageModel:
     with st.spinner(f"{shown} …"):
         set_threads(1)  # readers at once use the cores
         lm = load(name, device, weights)
-        lm.trace([0])  # the very first pass sets torch up, which would be shown as the time of the reader's run
+        # The very first pass sets torch up, which would be shown as the time of the reader's run.
+        lm.trace([0], source=[0] if lm.config.kind == "encoder_decoder" else None)
     return lm
 
 
@@ -86,14 +87,23 @@ class TraceCache(SharedCache[tuple[Hashable, ...], Trace]):
         super().__init__(limit)
         self._workers = threading.BoundedSemaphore(at_once)
 
-    def get(self, lm: LanguageModel, ids: Sequence[int], rule: MaskRule | None = None, padding: int = 0) -> Trace:
+    def get(
+        self,
+        lm: LanguageModel,
+        ids: Sequence[int],
+        rule: MaskRule | None = None,
+        padding: int = 0,
+        source: Sequence[int] | None = None,
+    ) -> Trace:
         """The trace of these ids, made now if it is not kept. Edits never get here: they have no key."""
+        read = None if source is None else tuple(source)
 
         def make() -> Trace:
             with self._workers:
-                return lm.trace(ids, rule=rule, padding=padding)
+                return lm.trace(ids, source=read, rule=rule, padding=padding)
 
-        return self.get_or_make((lm.name, id(lm), str(lm.device), str(lm.dtype), tuple(ids), rule, padding), make)
+        key = (lm.name, id(lm), str(lm.device), str(lm.dtype), tuple(ids), rule, padding, read)
+        return self.get_or_make(key, make)
 
     def forget(self, lm: LanguageModel) -> None:
         """Let go of the runs of a model that has left the memory: each of them holds it."""
@@ -116,3 +126,8 @@ def trace(selection: "Selection", rule: MaskRule | None = None, padding: int = 0
     `rule` replaces the model's own mask; the first `padding` tokens are hidden.
     """
     return _traces().get(chosen(selection), run_ids(selection), rule, padding)
+
+
+def run(lm: LanguageModel, ids: Sequence[int], source: Sequence[int] | None = None) -> Trace:
+    """The run of any model over token ids, for pages that show several models; an encoder-decoder has a `source`."""
+    return _traces().get(lm, ids, source=source)

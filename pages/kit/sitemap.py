@@ -17,6 +17,7 @@ SITEMAP = (
     Section("section_block", ("feed_forward", "residual")),
     Section("section_output", ("next_token", "generation")),
     Section("section_efficiency", ("kv_cache", "flash", "cost")),
+    Section("section_architectures", ("architectures",)),
 )
 
 # Pages that need a model that continues texts; of another they say what it is.

@@ -19,8 +19,10 @@ from transformers import (
     OPTForCausalLM,
 )
 
+from model.analysis.sight import last_vectors
 from model.cache import KVCache
 from model.hooks import observe
+from model.trace import Trace
 from model.transformer import Transformer
 from tests.model.tiny import close, fill, randomise, some_ids, tiny_config
 
@@ -233,6 +235,23 @@ def test_marian_encoder_decoder():
     mask[0, 7:] = 0
     expected = theirs(input_ids=source, attention_mask=mask, decoder_input_ids=target).logits
     close(ours(target, encoder_ids=source, encoder_mask=mask), expected)
+
+
+@torch.no_grad()
+def test_marian_patterns_of_all_three_kinds():
+    theirs, ours = marian()
+    theirs.set_attn_implementation("eager")
+    source, target = some_ids(1, 12), some_ids(1, 9, seed=2)
+    expected = theirs(input_ids=source, decoder_input_ids=target, output_attentions=True)
+    run = Trace(ours, None, target[0].tolist(), source=source[0].tolist())
+    for i, pattern in enumerate(expected.cross_attentions):
+        close(run[f"blocks.{i}.cross_attn.hook_pattern"], pattern[0])
+        close(run[f"blocks.{i}.attn.hook_pattern"], expected.decoder_attentions[i][0])
+    for i, pattern in enumerate(expected.encoder_attentions):
+        close(run[f"encoder.blocks.{i}.attn.hook_pattern"], pattern[0])
+    # The features of ours come in another order (see `marian`), which changes no largest difference.
+    order = torch.arange(32).view(2, 16).T.flatten()
+    close(last_vectors(run, "encoder."), expected.encoder_last_hidden_state[0][:, order])
 
 
 @torch.no_grad()

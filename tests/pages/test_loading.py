@@ -8,6 +8,7 @@ import torch
 
 from model.language import LanguageModel
 from model.masks import MaskRule
+from pages.kit import loading
 from pages.kit.choices import Selection
 from pages.kit.loading import TraceCache, run_ids
 
@@ -22,12 +23,19 @@ class Counting:
         self.go.set()
         self.name, self.config, self.device, self.dtype = lm.name, lm.config, lm.device, lm.dtype
 
-    def trace(self, ids: Sequence[int], *, rule: MaskRule | None = None, padding: int = 0) -> object:
+    def trace(
+        self,
+        ids: Sequence[int],
+        *,
+        source: Sequence[int] | None = None,
+        rule: MaskRule | None = None,
+        padding: int = 0,
+    ) -> object:
         self.passes.append(tuple(ids))
         assert self.go.wait(30)
         if 0 in ids:
             raise ValueError("no")
-        return self.lm.trace(ids, rule=rule, padding=padding)
+        return self.lm.trace(ids, source=source, rule=rule, padding=padding)
 
 
 @pytest.fixture
@@ -53,6 +61,14 @@ def test_what_makes_a_run_different_makes_another(lm: Counting) -> None:
         cache.get(Counting(lm.lm), (5, 6, 7)),
     ]
     assert len({id(run) for run in runs}) == len(runs)
+
+
+def test_another_source_is_another_run() -> None:
+    translator, cache = loading.model("translator"), TraceCache()
+    runs = [cache.get(translator, (0, 5), source=source) for source in ((7, 0), (8, 0), (7, 0))]
+    assert runs[0] is runs[2]
+    assert runs[0] is not runs[1]
+    assert runs[1].source == [8, 0]
 
 
 def test_the_oldest_leave_when_the_bytes_are_used_up(lm: Counting) -> None:

@@ -31,6 +31,8 @@ business.
     pass_diagram     the whole forward pass (HTML)
     arithmetic       one cell's way through a calculation (HTML)
     number_table     names down, what was measured across (HTML)
+    prose_table      names down, words across (HTML)
+    token_row        tokens with a number each (HTML)
     shares           parts of a whole with their sum (HTML)
     facts            names and values in two columns (HTML)
     style            the common look; `literal` and `label` make any text safe for Plotly
@@ -58,6 +60,7 @@ from pages.kit.figures.one_hot_bar import one_hot_bar
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
 from pages.kit.figures.point_map import MapPoint, point_map
 from pages.kit.figures.position_table import position_table
+from pages.kit.figures.prose_table import prose_table
 from pages.kit.figures.rotation import Turn, rotation
 from pages.kit.figures.scaling import variance_of_dots, with_and_without
 from pages.kit.figures.shaded_texts import ShadedText, shaded_texts
@@ -65,6 +68,7 @@ from pages.kit.figures.shares import Share, share_table
 from pages.kit.figures.stacked_bars import stacked_bars
 from pages.kit.figures.tiles import Tiles, tile_patterns
 from pages.kit.figures.token_costs import token_costs
+from pages.kit.figures.token_row import RowToken, token_row
 from pages.kit.figures.token_table import TokenRow, token_table
 from pages.kit.figures.triangle import triangle
 from pages.kit.figures.value_strip import Strip, symmetric_limit, value_strip
@@ -81,6 +85,7 @@ __all__ = [
     "Mark",
     "MergeRow",
     "Part",
+    "RowToken",
     "Series",
     "ShadedText",
     "Share",
@@ -114,6 +119,7 @@ __all__ = [
     "pass_diagram",
     "point_map",
     "position_table",
+    "prose_table",
     "rotation",
     "shaded_texts",
     "share_table",
@@ -121,6 +127,7 @@ __all__ = [
     "symmetric_limit",
     "tile_patterns",
     "token_costs",
+    "token_row",
     "token_table",
     "triangle",
     "value_strip",
