@@ -16,7 +16,7 @@ from model.analysis.next_token import (
 from model.trace import Trace
 from pages.kit import controls, figures, limits, next_token_closer, numbers, selection, show, tokens
 from pages.kit.figures import LedgerRow
-from pages.kit.page import Page, opening
+from pages.kit.page import Page, opening, part
 from pages.kit.show import Kind
 
 N_BAR = 12  # segments with a name
@@ -201,4 +201,4 @@ def _label(page: Page, token: int) -> str:
     return page.lm.tokenizer.labels([token])[0]
 
 
-draw(opening("next_token"))
+part(opening("next_token"), draw)

@@ -10,6 +10,9 @@ a link that is clicked right after the box was left is followed a moment later.
 Other requests meet too: a page that writes asks for its next run by itself, and when that comes in right behind the
 click, Streamlit runs the old page again, be it that the new one has begun. So a click after which everything has come
 to rest on another page than the one it was for is made once more.
+
+Where only a part of a page is drawn again, the links around it still carry the address of before. They get the one of
+now as soon as somebody turns to them, to open another tab with it.
 """
 
 import streamlit as st
@@ -50,10 +53,17 @@ export default function ({ data, setTriggerValue }) {
     event.stopImmediatePropagation();
     setTimeout(() => link.click(), MOMENT);
   };
+  const renew = (event) => {
+    const link = event.target.closest?.("a[data-testid=stPageLink-NavLink]");
+    if (link && link.search !== location.search) link.search = location.search;
+  };
+  const turned = ["pointerover", "focusin"];
+  for (const type of turned) document.addEventListener(type, renew, true);
   document.addEventListener("focusout", leave, true);
   document.addEventListener("click", hold, true);
   return () => {
     observer.disconnect();
+    for (const type of turned) document.removeEventListener(type, renew, true);
     document.removeEventListener("focusout", leave, true);
     document.removeEventListener("click", hold, true);
   };

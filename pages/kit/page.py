@@ -1,5 +1,6 @@
 """What every page opens with: its question, what the reader should know about the text, and the run."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,8 @@ from pages.kit.palette import Palette
 from pages.kit.prose import Prose
 from pages.kit.selection import Selection
 from pages.kit.sitemap import ABOUT_NEXT_TOKEN
+
+_AROUND = {"model", "text", "ids", "lang"}  # what shell and opening are made of
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,33 @@ def opening(name: str) -> Page:
         if sentences := _remarks(sel, lm, say):
             st.html(f'<p class="atlas-remark" role="status">{"<br>".join(sentences)}</p>')
     return Page(name, sel, lm, run, say, palette.current())
+
+
+def part(page: Page, draw: Callable[[Page], None]) -> None:
+    """Draw the page below its opening, so that it alone is drawn again when the reader changes something in it.
+
+    That takes a reader's browser two thirds of the time. What changes the text or the model still draws everything.
+    """
+    name, drawn, told = page.name, page.sel, bool(notices.pending())
+    first = [page]  # not for longer than this run: it would hold its trace for as long as the reader stays
+
+    def again() -> None:
+        with errors.guarded(Prose(name, selection.current().lang)):
+            if first:
+                draw(first.pop())
+                return
+            if told or notices.pending() or selection.changed_since(drawn) & _AROUND:
+                st.rerun()
+            sel = selection.sync()
+            if notices.pending():
+                st.rerun()
+            draw(_page(name, sel))
+
+    st.fragment(again)()
+
+
+def _page(name: str, sel: Selection) -> Page:
+    return Page(name, sel, loading.model(sel.model), loading.trace(sel), Prose(name, sel.lang), palette.current())
 
 
 def _end_without_next_token(name: str, sel: Selection, lm: LanguageModel) -> None:

@@ -98,7 +98,7 @@ def sync() -> Selection:
     """Take in what the reader did since the last run, then write the address. The shell calls this at each start."""
     state = _state()
     address = st.query_params.to_dict()
-    now = [(one, st.session_state.get(one.key, one.shown)) for one in state.widgets.values()]
+    changes = _changes(state)
     context = get_script_run_ctx()
     # A click that overtakes the answer to the one before brings the old address along, so an address that differs
     # means nothing by itself.
@@ -107,16 +107,28 @@ def sync() -> Selection:
         notices.clear()
         selection = repaired(from_parameters(address))
     else:
-        selection = state.selection
-        changes: dict[str, Any] = {}
-        for one, value in now:
-            # None is no reader's choice: it stands for "nothing" where an answer to the browser was broken off.
-            if value is not None and value != one.shown:
-                changes |= one.changes(value)
-        if changes:
-            selection = _changed(selection, changes)
+        selection = _changed(state.selection, changes) if changes else state.selection
     _store(selection)
     return selection
+
+
+def changed_since(drawn: Selection) -> set[str]:
+    """The fields that differ from a selection of before, with what the widgets say that was not taken in yet."""
+    state = _state()
+    changes = _changes(state)
+    now = vars(state.selection or drawn) | changes
+    return {name for name, value in now.items() if value != getattr(drawn, name)}
+
+
+def _changes(state: _State) -> dict[str, Any]:
+    """What the reader changed in widgets since they were drawn."""
+    now = [(one, st.session_state.get(one.key, one.shown)) for one in state.widgets.values()]
+    changes: dict[str, Any] = {}
+    for one, value in now:
+        # None is no reader's choice: it stands for "nothing" where an answer to the browser was broken off.
+        if value is not None and value != one.shown:
+            changes |= one.changes(value)
+    return changes
 
 
 def _changed(before: Selection, changes: Mapping[str, Any]) -> Selection:
