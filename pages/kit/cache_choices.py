@@ -1,13 +1,14 @@
 """Smaller caches, measured with the loaded model on the reader's text: part of the page on the cache."""
 
 import time
+from dataclasses import replace
 
 import streamlit as st
 
 from model.analysis.smaller_caches import BITS, CacheChoice, CacheCost, cache_cost, head_counts
 from model.language import LanguageModel
 from model.trace import Trace
-from pages.kit import controls, figures, numbers, selection, show
+from pages.kit import controls, figures, limits, loading, numbers, selection, show
 from pages.kit.page import Page
 from pages.kit.show import Kind
 
@@ -21,6 +22,10 @@ def draw(page: Page) -> None:
     with st.container(key="section_smaller", gap="small"):
         st.header(say("smaller_title"), anchor=False)
         st.markdown(say("smaller"))
+        n, all_tokens = limits.measured_tokens(page.lm, len(page.run.tokens)), len(page.run.tokens)
+        if n < all_tokens:
+            st.caption(say("smaller_cut", n=n, of=all_tokens, model=page.lm.name))
+            page = replace(page, run=loading.trace(replace(page.sel, ids=tuple(page.run.tokens[:n]))))
         chosen = _draw_controls(page)
         found = _measure(page, [*offered(page), chosen])
         _draw_bars(page, found, chosen)

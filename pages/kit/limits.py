@@ -6,7 +6,9 @@ from functools import lru_cache
 from model.language import LanguageModel
 
 MAX_CHARACTERS = 4_000
-MAX_TOKENS = 256
+MAX_TOKENS = 512
+MIN_MEASURED = 32
+MEASURED_PRODUCTS = 10**10  # tokens times weights: a second or less for one run
 MAX_WORD = 40  # characters of a word that is looked up
 MAX_SENTENCE = 200  # characters of a sentence that is compared with another
 MAX_LINK_CHARACTERS = 1_500  # a longer text is not written into the address: browsers and mail programs cut links
@@ -38,6 +40,12 @@ class Excerpt:
 def max_tokens(lm: LanguageModel) -> int:
     """How many tokens of a text this model looks at in the app."""
     return min(MAX_TOKENS, lm.config.max_positions)
+
+
+def measured_tokens(lm: LanguageModel, n_tokens: int) -> int:
+    """Of a text, how many tokens are run where a page runs the model many times: as many as do not keep one waiting."""
+    parameters = lm.nbytes // lm.dtype.itemsize
+    return min(n_tokens, max(MIN_MEASURED, MEASURED_PRODUCTS // parameters))
 
 
 def excerpt(lm: LanguageModel, text: str, chat: bool = False) -> Excerpt:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pages.kit.choices import Selection
 
 TRACE_BYTES = 128 * 2**20
+ROOM_FOR = 2.25  # long runs of a large model: the page on attention compares two, others add some short ones
 MODEL_BYTES = int(os.environ.get("ATLAS_MODEL_MEMORY", 4_000)) * 10**6  # the operator's limit is in MB
 
 
@@ -84,7 +85,7 @@ class TraceCache(SharedCache[tuple[Hashable, ...], Trace]):
     """The traces used last, as many as fit in `limit` bytes. Readers who ask for the same one at once share it."""
 
     def __init__(self, limit: int = TRACE_BYTES, at_once: int = 2) -> None:
-        super().__init__(limit)
+        super().__init__(limit, ROOM_FOR)
         self._workers = threading.BoundedSemaphore(at_once)
 
     def get(

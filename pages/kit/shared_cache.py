@@ -27,10 +27,13 @@ class _Entry(Generic[Value]):
 
 
 class SharedCache(Generic[Key, Value]):
-    """The values used last, as many as fit in `limit` bytes, and always the last one. Each is made at most once."""
+    """The values used last, as many as fit in `limit` bytes, and always the last one. Each is made at most once.
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    `room_for` times the largest value fits in any case, for a page that goes back and forth between some of them.
+    """
+
+    def __init__(self, limit: int, room_for: float = 0.0) -> None:
+        self.limit, self.room_for = limit, room_for
         self._entries: OrderedDict[Key, _Entry[Value]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -87,8 +90,9 @@ class SharedCache(Generic[Key, Value]):
     def _drop_oldest(self) -> list[Value]:
         sizes = self._sizes()
         total, dropped = sum(sizes.values()), []
+        limit = max(self.limit, self.room_for * max(sizes.values()))
         for key in list(sizes)[:-1]:
-            if total <= self.limit:
+            if total <= limit:
                 break
             total -= sizes[key]
             dropped.append(self._entries.pop(key).future.result())

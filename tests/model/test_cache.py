@@ -1,5 +1,6 @@
 """The cache changes nothing but the time: cached = uncached, in any pieces, with padding, at any capacity."""
 
+import psutil
 import pytest
 import torch
 from hypothesis import example, given
@@ -258,3 +259,13 @@ def test_a_prefix_that_a_window_would_forget_is_refused():
     assert cache.length == 0
     whole = KVCache(transformer.config, room=9)
     close(transformer(ids, cache=whole, rule=MaskRule(prefix=2)), transformer(ids, rule=MaskRule(prefix=2)))
+
+
+def test_slots_that_are_never_written_take_no_memory():
+    config = tiny_config(max_positions=100_000)
+    own = psutil.Process()
+    before = own.memory_info().rss
+    cache = KVCache(config, room=1_000_000, dtype=torch.bfloat16)
+    assert cache.nbytes == 2 * 2 * 2 * 1_000_000 * 8 * 2
+    assert own.memory_info().rss - before < cache.nbytes / 4
+    assert not any(bool(part[..., :100, :].any()) for part in cache._dense)

@@ -364,6 +364,10 @@ def test_a_row_knows_where_it_began(storyteller: LanguageModel) -> None:
 def test_every_text(text: str, lang: str, storyteller: LanguageModel) -> None:
     app = opened(text=text, lang=lang, length=6, samples=1, seed=2)
     prompt = tuple(i for piece in sent(app, "strip")[0]["pieces"] for i in piece["ids"])
+    if len(prompt) == storyteller.config.max_positions:
+        html = "".join(element.proto.body for element in app.main.get("html"))
+        assert Prose("generation", lang).html("no_room", n=512, limit=512, room=0, model="storyteller") in html
+        return
     assert ids(app) == [generated(storyteller, prompt, 6, temperature=0), generated(storyteller, prompt, 6, seed=2)]
     assert all(chip["label"] for row in rows(app) for chip in row["chips"])
     for row in state(app).rows:

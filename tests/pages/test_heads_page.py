@@ -200,7 +200,7 @@ def test_settings_outlive_a_page_change(storyteller: LanguageModel) -> None:
 
 
 def test_a_long_text_is_pooled_in_the_picture_of_all_heads_and_whole_elsewhere(storyteller: LanguageModel) -> None:
-    text = "the cat sat on the mat " * 80
+    text = "the cat sat on the mat " * 100
     page = opened(text=text, layer="1", head="2")
     traced = patterns(storyteller, text)
     assert traced.shape[-1] == MAX_TOKENS

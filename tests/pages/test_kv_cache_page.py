@@ -10,9 +10,10 @@ from model.analysis.smaller_caches import CacheChoice, cache_cost
 from model.cache import KVCache
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
-from pages.kit import loading, numbers, racing
+from pages.kit import limits, loading, numbers, racing
 from pages.kit.figures import Lane, cache_grid, lane, style
 from pages.kit.limits import MAX_TOKENS
+from pages.kit.loading import run_ids
 from pages.kit.palette import DARK, LIGHT
 from pages.kit.prose import Prose
 from tests.cases import TEXTS
@@ -230,8 +231,7 @@ def test_a_link_that_asks_for_what_there_is_not(parameters: dict[str, str], sent
 
 
 def test_without_room_the_rest_of_the_page_stays(monkeypatch: pytest.MonkeyPatch, storyteller: LanguageModel) -> None:
-    ids = "-".join(["5"] * MAX_TOKENS)
-    app = opened(ids=ids, race=8)
+    app = opened(ids="-".join(["5"] * (MAX_TOKENS - 8)), race=8)
     assert state(app).race.done
     lm = loading.model("storyteller")
     short = lm.config.replace(max_positions=9)
@@ -242,6 +242,21 @@ def test_without_room_the_rest_of_the_page_stays(monkeypatch: pytest.MonkeyPatch
     app = opened(ids="5-6-7", race=50)
     assert "only 6 more fit" in " ".join(fragments(app))
     assert state(app).race.n == 6
+
+
+def test_a_large_model_reads_the_beginning_of_a_long_text(
+    monkeypatch: pytest.MonkeyPatch, storyteller: LanguageModel
+) -> None:
+    parameters = storyteller.nbytes // 4
+    monkeypatch.setattr(limits, "MEASURED_PRODUCTS", 40 * parameters)
+    ids = tuple(range(100, 150))
+    app = opened(ids="-".join(map(str, ids)), race=8)
+    assert any("only the first 40 of your 50 tokens" in caption.value for caption in app.caption)
+    whole = cache_cost(storyteller.trace(ids[:40]), storyteller.transformer, CacheChoice(4))
+    assert f"{whole.nbytes:,}" in " ".join(fragments(app))
+    assert f"{whole.loss:.3f}" in " ".join(fragments(app))
+    monkeypatch.setattr(limits, "MEASURED_PRODUCTS", 50 * parameters)
+    assert not [caption for caption in opened(ids="-".join(map(str, ids)), race=8).caption if "first" in caption.value]
 
 
 def test_an_encoder_is_told_that_it_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +277,11 @@ def test_every_figure_says_where_it_is_from() -> None:
 @pytest.mark.parametrize("text", [text for _, text in TEXTS], ids=[name for name, _ in TEXTS])
 def test_every_text(text: str, lang: str) -> None:
     app = opened(text=text, lang=lang, race=8, kv_heads=1, bits=4)
-    assert app.title[0].value == Prose("kv_cache", lang).plain("title")
+    say = Prose("kv_cache", lang)
+    assert app.title[0].value == say.plain("title")
+    if len(run_ids(selection(app))) == loading.model("storyteller").config.max_positions:
+        assert say.plain("no_room", limit=512, model="storyteller") in " ".join(fragments(app))
+        return
     race = state(app).race
     assert race.done
     assert race.agreed == race.n == race.compared

@@ -8,9 +8,11 @@ import torch
 
 from model.language import LanguageModel
 from model.masks import MaskRule
+from model.trace import Trace
 from pages.kit import loading
 from pages.kit.choices import Selection
 from pages.kit.loading import TraceCache, run_ids
+from pages.kit.shared_cache import SharedCache
 
 
 class Counting:
@@ -87,10 +89,21 @@ def test_the_oldest_leave_when_the_bytes_are_used_up(lm: Counting) -> None:
     assert len(lm.passes) == made + 1
 
 
-def test_a_run_larger_than_the_bound_is_still_given(lm: Counting) -> None:
+def test_two_runs_are_kept_even_if_each_is_larger_than_the_bound(lm: Counting) -> None:
     cache = TraceCache(limit=1)
+    size = cache.get(lm, (1, 2, 3)).nbytes
+    for start in (2, 3, 4):
+        cache.get(lm, (start, 2, 3))
+        assert cache.nbytes == 2 * size
+    made = len(lm.passes)
+    cache.get(lm, (3, 2, 3))
+    assert len(lm.passes) == made
+
+
+def test_the_bound_itself_keeps_the_last_value_only_where_no_room_is_asked_for(lm: Counting) -> None:
+    cache: SharedCache[int, Trace] = SharedCache(limit=1)
     for start in (1, 2):
-        run = cache.get(lm, (start, 2, 3))
+        run = cache.get_or_make(start, lambda start=start: lm.trace((start, 2, 3)))
         assert cache.nbytes == run.nbytes
 
 

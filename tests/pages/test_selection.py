@@ -174,7 +174,7 @@ class TestVisits:
 
     def test_a_long_text_is_counted_with_commas(self) -> None:
         app = well(visit(text="a " * 1_990))
-        assert re.search(r"256 of \d,\d{3} tokens", "".join(e.proto.body for e in app.sidebar.get("html")))
+        assert re.search(rf"{MAX_TOKENS} of \d,\d{{3}} tokens", "".join(e.proto.body for e in app.sidebar.get("html")))
 
     def test_markup_in_the_address_stays_text(self) -> None:
         app = well(visit(model="<img src=x onerror=alert(1)>"))

@@ -34,7 +34,7 @@ function arrange({ width, count, rows, columns, side, labelsQ, labelsK, measure,
   let cell;
   if (narrow) {
     const most = count > 1 ? Math.min(limit, 24) : limit; // one alone takes the room there is
-    cell = Math.max(2, Math.min(Math.max(per(1).cell, Math.min(12, 420 / columns)), most));
+    cell = Math.max(columns > 256 ? 1 : 2, Math.min(Math.max(per(1).cell, Math.min(12, 420 / columns)), most));
   } else {
     const wanted = Math.min(comfortable(columns), limit);
     for (const n of new Set([count, Math.ceil(count / 2), 1])) {

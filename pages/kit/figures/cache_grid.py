@@ -10,7 +10,7 @@ from pages.kit.figures.value_strip import symmetric_limit
 from pages.kit.palette import Palette
 
 _HEIGHT = 430  # pixels that many rows share
-_ROW = (2.0, 17.0)  # smallest and largest height of a row
+_ROW = (1.0, 17.0)  # smallest and largest height of a row
 _GAP = 2  # columns between keys and values
 
 
