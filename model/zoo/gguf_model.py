@@ -41,7 +41,6 @@ _NEIGHBOURS = both({"blk.{i}.attn_q": "blocks.{i}.attn.W_Q"}, NEIGHBOUR_QUERIES)
 _NEIGHBOURS |= both({"blk.{i}.attn_k": "blocks.{i}.attn.W_K"}, NEIGHBOUR_KEYS)
 _QKV = tuple(f"blocks.{{i}}.attn.W_{part}" for part in "QKV")
 _FUSED: dict[str, str | Held] = {
-    "position_embd.weight": "pos_embed.weight",
     "blk.{i}.attn_qkv.weight": Held(QKV_ROWS, tuple(f"{name}.weight" for name in _QKV)),
     "blk.{i}.attn_qkv.bias": Held(QKV_ROWS, tuple(f"{name}.bias" for name in _QKV)),
 }
@@ -51,7 +50,14 @@ _TABLES: dict[str, Mapping[str, str | Held]] = {
     "llama": _COMMON | _SEPARATE | _NEIGHBOURS,
     "qwen2": _COMMON | _SEPARATE,
     "qwen3": _COMMON | _SEPARATE,
-    "gpt2": _COMMON | _FUSED,
+    "gpt2": _COMMON | _FUSED | {"position_embd.weight": "pos_embed.weight"},
+    "gptneox": _COMMON | _FUSED,
+}
+# What the name of the architecture implies and no metadata say. The others are of the kind of Llama.
+_LIKE_GPT = {"norm": "layernorm", "positions": "learned", "activation": "gelu_tanh"}
+_IMPLIED: dict[str, dict[str, Any]] = {
+    "gpt2": _LIKE_GPT,
+    "gptneox": _LIKE_GPT | {"positions": "rope", "activation": "gelu_erf"},
 }
 
 
@@ -92,7 +98,7 @@ def _config(architecture: str, weights: GGUFWeights) -> dict[str, Any]:
         raise ValueError("sliding windows and experts are not supported.")
     d_model, heads = read("embedding_length"), read("attention.head_count")
     d_head = read("attention.key_length", d_model // max(1, heads))
-    learned = architecture == "gpt2"
+    implied = {"norm": "rmsnorm", "positions": "rope", "activation": "swiglu"} | _IMPLIED.get(architecture, {})
     values = {
         "vocab_size": shapes["token_embd.weight"][0],
         "d_model": d_model,
@@ -102,31 +108,33 @@ def _config(architecture: str, weights: GGUFWeights) -> dict[str, Any]:
         "d_head": d_head,
         "d_ff": read("feed_forward_length"),
         "max_positions": read("context_length"),
-        "positions": "learned" if learned else "rope",
-        "norm": "layernorm" if learned else "rmsnorm",
-        "norm_eps": read(f"attention.layer_norm_{'' if learned else 'rms_'}epsilon"),
-        "activation": "gelu_tanh" if learned else "swiglu",
+        "norm_eps": read(f"attention.layer_norm_{'rms_' if implied['norm'] == 'rmsnorm' else ''}epsilon"),
+        "parallel": architecture == "gptneox" and read("use_parallel_residual", True),
         "qkv_bias": "blk.0.attn_q.bias" in shapes or "blk.0.attn_qkv.bias" in shapes,
         "out_bias": "blk.0.attn_output.bias" in shapes,
         "mlp_bias": "blk.0.ffn_up.bias" in shapes,
         "qk_norm": "blk.0.attn_q_norm.weight" in shapes,
         "tied_embeddings": "output.weight" not in shapes,
+        **implied,
         **_special_ids(data),
     }
-    return values if learned else values | _rope(d_head, read, weights)
-
-
-def _rope(d_head: int, read: Any, weights: GGUFWeights) -> dict[str, Any]:
-    if read("rope.dimension_count", d_head) != d_head:
+    if implied["positions"] == "learned":
+        return values
+    d_rotary = read("rope.dimension_count", d_head)
+    if d_rotary != d_head and architecture != "gptneox":
         raise ValueError("RoPE on a part of each head is not supported for this architecture.")
+    return values | {"d_rotary": None if d_rotary == d_head else d_rotary} | _rope(d_rotary, read, weights)
+
+
+def _rope(d_rotary: int, read: Any, weights: GGUFWeights) -> dict[str, Any]:
     divisors: tuple[float, ...] = ()
     kind = read("rope.scaling.type", "none")
     if kind not in ("none", "linear"):
         raise ValueError(f"RoPE scaling of type {kind!r:.60} is not supported.")
     if kind == "linear":
-        divisors = (read("rope.scaling.factor"),) * (d_head // 2)
+        divisors = (read("rope.scaling.factor"),) * (d_rotary // 2)
     if "rope_freqs.weight" in weights.shapes:  # Llama 3: the divisors themselves
-        if weights.shapes["rope_freqs.weight"] != (d_head // 2,):
+        if weights.shapes["rope_freqs.weight"] != (d_rotary // 2,):
             raise ValueError(f"rope_freqs.weight has shape {weights.shapes['rope_freqs.weight']}.")
         factors: Tensor = weights.read("rope_freqs.weight")
         divisors = tuple(factors.tolist())

@@ -17,7 +17,7 @@ from model.zoo.gguf_file import KINDS, GGUFWeights
 from model.zoo.gguf_model import describe
 from model.zoo.readers import assemble
 from tests.model.gguf_files import TYPES, write
-from tests.model.test_parity_families import GPT2, GROUPED, LLAMA3
+from tests.model.test_parity_families import DECODERS, GPT2, GROUPED, LLAMA3
 from tests.model.tiny import close, randomise, some_ids
 
 GROUPED = GROUPED | {"hidden_size": 64, "intermediate_size": 96}
@@ -27,6 +27,7 @@ MODELS = {
     "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config, GROUPED),
     "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config, GROUPED | {"head_dim": 16}),
     "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config, GPT2),
+    **{name: DECODERS[name] for name in ("gpt_neox", "gpt_neox, half rotated", "gpt_neox, one after the other")},
 }
 
 
