@@ -25,6 +25,7 @@ from pages.kit import (
     controls,
     feed_forward_neuron,
     figures,
+    loading,
     neuron_switches,
     neuron_texts,
     numbers,
@@ -265,6 +266,7 @@ def _figure(page: Page, fig, key: str, alt: str, text: str, kind: Kind = Kind.ME
     show.figure(fig, key, alt=alt, caption=caption)
 
 
+@loading.leaves_with_a_model
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs={Trace: lambda run: run.id})
 def _feed_forward_run(run: Trace, layer: int) -> FeedForwardRun:
     return feed_forward_run(run, layer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from contextlib import suppress
@@ -15,24 +14,24 @@ from model.chat import ChatTemplate
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from model.zoo import chat_template
+from model.zoo.copies import converted_folder, note_origin, remove_stale
 from model.zoo.files import CheckpointError, inside, read_text
 from model.zoo.gguf_file import GGUFWeights
 from model.zoo.gguf_model import describe
 from model.zoo.gguf_tokenizer import tokenizer_json
 from model.zoo.readers import assemble, load_checkpoint, save_checkpoint
-from model.zoo.store import becoming, locked, models_folder
-
-_CONVERSION = 2  # counts up when conversions of before can no longer be used
+from model.zoo.store import becoming, locked
 
 
 def open_checkpoint(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Tokenizer]:
     """The model and the tokenizer of a folder or a .gguf file.
 
-    A GGUF file is dequantised once, into the models folder; from then on that copy is mapped.
+    A GGUF file is dequantised once, into the models folder; from then on that copy is mapped, until the file changes.
 
     Raises:
         CheckpointError: what is missing or wrong.
     """
+    remove_stale()
     gguf = gguf_of(path)
     if gguf is not None:
         return _converted(gguf, device, dtype)
@@ -98,13 +97,6 @@ def _converted(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Tr
         return _read(path, device, dtype)
 
 
-def converted_folder(path: Path) -> Path:
-    """Where the converted copy of a GGUF file lies; another file of the same name has another place."""
-    about = path.stat()
-    described = (str(path.resolve()), about.st_size, about.st_mtime_ns, _CONVERSION)
-    return models_folder() / ".converted" / hashlib.sha256(repr(described).encode()).hexdigest()[:24]
-
-
 def _convert(path: Path, folder: Path) -> None:
     with becoming(folder) as part:
         if shutil.disk_usage(part).free < 10 * path.stat().st_size:  # four bits become 32
@@ -114,6 +106,7 @@ def _convert(path: Path, folder: Path) -> None:
         about = chat_template.config_of_gguf(GGUFWeights(path).metadata)
         (part / chat_template.CONFIG).write_text(json.dumps(about), encoding="utf-8")
         (part / "tokenizer.json").write_text(tokenizer.definition, encoding="utf-8")
+        note_origin(path, part)
 
 
 def _read(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Tokenizer]:

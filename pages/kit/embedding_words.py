@@ -5,7 +5,7 @@ import re
 import streamlit as st
 
 from model.analysis.embeddings import EmbeddingTable, Word
-from pages.kit import limits
+from pages.kit import limits, loading
 from pages.kit.page import Page
 from pages.kit.prose import code
 
@@ -24,6 +24,7 @@ def table(page: Page) -> EmbeddingTable:
     return _table(page.lm.name, page)
 
 
+@loading.leaves_with_a_model
 @st.cache_resource(show_spinner=False, max_entries=2)  # each keeps its model's table in memory
 def _table(name: str, _page: Page) -> EmbeddingTable:
     return EmbeddingTable(_page.lm.transformer, _page.lm.tokenizer)

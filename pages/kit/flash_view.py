@@ -8,6 +8,7 @@ import streamlit as st
 
 from model.analysis.flash_walk import Checks, Walk, check_layer, liveliest_head, walk
 from model.trace import Trace
+from pages.kit import loading
 from pages.kit.page import Page
 
 SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -101,6 +102,7 @@ def _liveliest(run: Trace, block: int, layer: int | None, head: int | None) -> t
     return liveliest_head(run, (block, block), layer, head)
 
 
+@loading.leaves_with_a_model
 @st.cache_resource(show_spinner=False, max_entries=24, hash_funcs={Trace: lambda run: run.id})
 def _walk(run: Trace, layer: int, head: int, blocks: tuple[int, int], order: str, causal: bool, dtype: str) -> Walk:
     return walk(run, layer, head, blocks, order=order, causal=causal, dtype=dtype)

@@ -3,8 +3,8 @@
 import gc
 import os
 import threading
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
@@ -15,6 +15,8 @@ from pages.kit import limits
 from pages.kit.shared_cache import SharedCache
 
 if TYPE_CHECKING:
+    from streamlit.runtime.caching.cache_utils import CachedFunc
+
     from pages.kit.choices import Selection
 
 TRACE_BYTES = 128 * 2**20
@@ -44,10 +46,25 @@ def _load(shown: str, name: str, weights: str, device: str) -> LanguageModel:
     return lm
 
 
+Cached = TypeVar("Cached", bound="CachedFunc[..., Any]")
+_leaving: dict[str, Callable[[], None]] = {}
+
+
+def leaves_with_a_model(cached: Cached) -> Cached:
+    """For a `st.cache_resource` that holds on to models, their tokenizers or runs: it is emptied when a model leaves.
+
+    Nothing is lost but time. Without it a table of the model's size would outlive the model.
+    """
+    _leaving[cached.__qualname__] = cached.clear  # page files are run anew each time: by name, not once more
+    return cached
+
+
 def _settle(dropped: Sequence[LanguageModel]) -> None:
     """A model was loaded, and these have left the memory for it: let go of all that holds them."""
     if dropped:
         limits.forget_excerpts()
+        for forget in list(_leaving.values()):
+            forget()
         for old in dropped:
             _traces().forget(old)
         gc.unfreeze()

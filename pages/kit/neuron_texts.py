@@ -8,7 +8,7 @@ from model.analysis.neuron_effects import DirectEffects
 from model.analysis.neuron_index import ENDS, Context, End, NeuronIndex, along_text, load_index
 from model.language import LanguageModel
 from model.zoo.catalog import available
-from pages.kit import errors, figures, numbers, show
+from pages.kit import errors, figures, loading, numbers, show
 from pages.kit.feed_forward_neuron import Shown, plus
 from pages.kit.figures import ShadedText
 from pages.kit.show import Kind, Scale
@@ -121,6 +121,7 @@ def _draw_tokens(shown: Shown, effects: DirectEffects) -> None:
     show.caption(Kind.COMPUTED, say.plain("computed"), text)
 
 
+@loading.leaves_with_a_model
 @st.cache_resource(show_spinner=False, max_entries=4)
 def _index(name: str) -> NeuronIndex | None:
     entry = available().get(name)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from model.analysis.vocabulary import Vocabulary
 from model.tokenizer import Tokenizer
-from pages.kit import errors, figures, show
+from pages.kit import errors, figures, loading, show
 from pages.kit.figures import TokenRow
 from pages.kit.kept import kept
 from pages.kit.page import Page
@@ -41,6 +41,7 @@ def draw(page: Page) -> None:
         show.caption(Kind.MEASURED, say.plain("measured"), text)
 
 
+@loading.leaves_with_a_model
 @st.cache_resource(show_spinner=False, max_entries=8)
 def _vocabulary(name: str, _tokenizer: Tokenizer) -> Vocabulary:
     return Vocabulary(_tokenizer)

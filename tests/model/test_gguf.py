@@ -11,11 +11,13 @@ import torch
 import transformers as hf
 
 from model import load
-from model.zoo.checkpoint import converted_folder, open_checkpoint
+from model.zoo.checkpoint import open_checkpoint
+from model.zoo.copies import converted_folder, remove_stale
 from model.zoo.files import CheckpointError
 from model.zoo.gguf_file import KINDS, GGUFWeights
 from model.zoo.gguf_model import describe
 from model.zoo.readers import assemble
+from model.zoo.store import locked
 from tests.model.gguf_files import TYPES, write
 from tests.model.test_parity_families import DECODERS, GPT2, GROUPED, LLAMA3
 from tests.model.tiny import close, randomise, some_ids
@@ -124,6 +126,38 @@ def test_is_converted_once_and_then_mapped(tmp_path, models, monkeypatch):
     with pytest.raises(TypeError, match="not callable"):
         open_checkpoint(path, "cpu", torch.float32)
     assert [p.name for p in (models / ".converted").iterdir()] != [converted_folder(path).name]
+
+
+def test_copies_of_files_that_changed_or_disappeared_are_removed(tmp_path, models):
+    changed, gone, kept = (tmp_path / f"{name}.gguf" for name in ("changed", "gone", "kept"))
+    for path in (changed, gone, kept):
+        write(path, random_model("llama"))
+        open_checkpoint(path, "cpu", torch.float32)
+    copies = models / ".converted"
+    old = {path: converted_folder(path) for path in (changed, gone, kept)}
+    assert {folder.name for folder in copies.iterdir()} == {folder.name for folder in old.values()}
+    mapped, _ = open_checkpoint(gone, "cpu", torch.float32)
+    expected = mapped(some_ids(1, 9))
+    os.utime(changed, (1, 1))
+    gone.unlink()
+    (copies / "of-an-older-version").mkdir()
+    (copies / ".part-killed").mkdir()
+    (copies / ".part-killed" / "half").write_text("half")
+    load("storyteller", device="cpu")  # any loading looks
+    assert [folder.name for folder in copies.iterdir()] == [old[kept].name]
+    assert torch.equal(mapped(some_ids(1, 9)), expected)  # whoever has it mapped goes on
+    open_checkpoint(changed, "cpu", torch.float32)
+    assert {folder.name for folder in copies.iterdir()} == {old[kept].name, converted_folder(changed).name}
+
+
+def test_what_somebody_is_just_converting_stays(models):
+    part = models / ".converted" / ".part-new"
+    part.mkdir(parents=True)
+    with locked("new"):
+        remove_stale()
+        assert part.is_dir()
+    remove_stale()
+    assert not part.exists()
 
 
 @torch.no_grad()

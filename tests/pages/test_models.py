@@ -1,7 +1,9 @@
 """Other models in the app: every page says what it can, a spoiled model is told of, and downloads are the server's."""
 
+import gc
 import shutil
 import threading
+import weakref
 
 import pytest
 
@@ -154,3 +156,16 @@ def test_a_download_can_be_stopped_and_a_failure_is_said(offer, monkeypatch):
     assert fetching.jobs().get("fetched").ended.wait(20)
     app = well(app.run())
     assert any("no network today" in caption.value for caption in app.caption)
+
+
+def test_what_pages_keep_of_a_model_leaves_with_it(monkeypatch):
+    for page in ("embeddings", "tokenization", "feed_forward", "flash", "attention", "heads", "next_token"):
+        well(visit(page, model="qwen3"))
+    model = weakref.ref(loading.model("qwen3"))
+    table, tokenizer = weakref.ref(model().transformer.embed.weight), weakref.ref(model().tokenizer)
+    monkeypatch.setattr(loading.models(), "limit", 1)
+    loading.models().drop(lambda key: key not in ("qwen3",))
+    well(visit("overview"))  # the bundled model comes, and the other has to leave for it
+    assert list(loading.models().sizes()) == ["storyteller"]
+    gc.collect()
+    assert (model(), table(), tokenizer()) == (None, None, None)
