@@ -1,19 +1,25 @@
 """Beam search: the most probable continuation as a whole, looked for with a few hypotheses at a time.
 
+One search serves decoders, which continue a text, and encoder-decoders, which translate a source. It looks at the
+model's own probabilities: nothing is drawn, and no temperature or filter applies.
+
 Sources: beam search for translation, Graves 2012, arXiv:1211.3711, and Sutskever et al. 2014, arXiv:1409.3215; the
 length penalty, Wu et al. 2016, arXiv:1609.08144.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from model.cache import KVCache
 from model.transformer import Transformer
+
+FIRST_CHOICES = 5  # of the model, that a step tells
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -29,13 +35,15 @@ class Hypothesis:
     """A beginning of the text that is being looked for.
 
     `ids` are its new tokens, the one that ends the text included; `logprobs` their log-probabilities, nats, each given
-    the prompt and the tokens before it. `parent` is its place among those kept in the step before.
+    the prompt and the tokens before it. `parent` is its place among those kept in the step before; `rank` how many
+    tokens the model held more probable than its last one there.
     """
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     ended: bool
     parent: int = 0
+    rank: int = 0
 
     @property
     def logprob(self) -> float:
@@ -51,12 +59,15 @@ class Hypothesis:
 class BeamStep:
     """One step: the hypotheses `kept`, and the next best, which were `dropped`; the best first.
 
-    A hypothesis that had ended before stays in the beam as it is, until better ones take its place.
+    A hypothesis that had ended before stays in the beam as it is, until better ones take its place. `first_choices`
+    has, for each hypothesis kept in the step before, the model's five most probable next tokens with their
+    probabilities; nothing where the text had ended.
     """
 
     index: int
     kept: tuple[Hypothesis, ...]
     dropped: tuple[Hypothesis, ...]
+    first_choices: tuple[tuple[tuple[int, float], ...], ...] = ()
 
     @property
     def best(self) -> Hypothesis:
@@ -110,23 +121,33 @@ def beam_search(
 def _steps(reader: _Reader, beam: int, max_new_tokens: int, alpha: float, dropped: int) -> Iterator[BeamStep]:
     kept: tuple[Hypothesis, ...] = (Hypothesis((), (), ended=False),)
     for index in range(max_new_tokens):
-        candidates = [Hypothesis(h.ids, h.logprobs, True, place) for place, h in enumerate(kept) if h.ended]
+        candidates = [replace(h, parent=place) for place, h in enumerate(kept) if h.ended]
         live = [place for place, h in enumerate(kept) if not h.ended]
+        first_choices: list[tuple[tuple[int, float], ...]] = [() for _ in kept]
         logprobs = reader.next([kept[place] for place in live])  # (live, vocab_size)
         for place, row in zip(live, logprobs, strict=True):
             # More than these of one hypothesis can neither be kept nor told.
-            order = row.argsort(descending=True, stable=True)[: beam + dropped].tolist()
+            best = _most_probable(row, max(beam + dropped, FIRST_CHOICES))
+            first_choices[place] = tuple((token, math.exp(logprob)) for token, logprob, _ in best[:FIRST_CHOICES])
+            parent = kept[place]
             candidates += [
-                Hypothesis(
-                    (*kept[place].ids, token), (*kept[place].logprobs, float(row[token])), token in reader.ends, place
-                )
-                for token in order
+                Hypothesis((*parent.ids, token), (*parent.logprobs, logprob), token in reader.ends, place, rank)
+                for token, logprob, rank in best[: beam + dropped]
             ]
         ranked = sorted(candidates, key=lambda h: -h.score(alpha))
         kept = tuple(ranked[:beam])
-        yield BeamStep(index, kept, tuple(ranked[beam : beam + dropped]))
+        yield BeamStep(index, kept, tuple(ranked[beam : beam + dropped]), tuple(first_choices))
         if all(h.ended for h in kept):
             return
+
+
+def _most_probable(row: Tensor, n: int) -> list[tuple[int, float, int]]:
+    """Id, log-probability and rank of the `n` first tokens of `row`; of equal ones the lower id first, as arg-max."""
+    least = row.topk(min(n, len(row))).values[-1]
+    among = (row >= least).nonzero().squeeze(-1)
+    values, order = row[among].sort(descending=True, stable=True)
+    ranks = (values[:, None] < values).sum(-1)
+    return list(zip(among[order].tolist(), values.tolist(), ranks.tolist(), strict=True))[:n]
 
 
 class _Reader:

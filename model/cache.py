@@ -229,14 +229,22 @@ class KVCache:
 
     def select(self, rows: Sequence[int]) -> None:
         """Go on with these rows, in this order; a row may be left out or taken several times, as in beam search."""
+        if list(rows) == list(range(self.batch)):
+            return
         index = torch.tensor(list(rows), device=self._valid.device)
         self.batch = len(rows)
-        self._dense = [t.index_select(1, index) for t in self._dense]
+        self._dense = [self._selected(t, index) for t in self._dense]
         for q in self._quantised:
-            q.codes, q.step, q.low = (t.index_select(1, index) for t in (q.codes, q.step, q.low))
+            q.codes, q.step, q.low = (self._selected(t, index) for t in (q.codes, q.step, q.low))
         self._seen, self._positions, self._valid = (t[index] for t in (self._seen, self._positions, self._valid))
         self.cross = {layer: (k[index], v[index]) for layer, (k, v) in self.cross.items()}
         self.encoder_mask = None if self.encoder_mask is None else self.encoder_mask[index]
+
+    def _selected(self, store: Tensor, index: Tensor) -> Tensor:
+        """These rows of a store. Free slots, most of them at first, are not copied."""
+        rows = store.new_zeros((store.shape[0], len(index), *store.shape[2:]))
+        rows[:, :, :, : self.length] = store[:, :, :, : self.length].index_select(1, index)
+        return rows
 
     def _compact(self) -> None:
         """Move each row's last `window - 1` real tokens to the front: all that a later query can still reach."""

@@ -24,20 +24,25 @@ class Alternative:
 class WrittenToken:
     """One token of a continuation: a `Step` without its ledger.
 
-    `probability` is the final one that it was drawn with; `model_probability` and `rank` (0: first choice) are
-    the model's own, before any setting. `alternatives` are the model's five first choices. `u` is the random number
+    `probability` is the final one that it was drawn with; `logprob` (nats), `model_probability` and `rank` (0: first
+    choice) are the model's own, before any setting. `alternatives` are the model's five first choices. `u` is the random number
     that drew it, None where nothing was drawn; `by_reader` tells that it was put there by hand. `milliseconds`
     is what forward pass and choice took.
     """
 
     id: int
     probability: float
-    model_probability: float
+    logprob: float
     rank: int
     alternatives: tuple[Alternative, ...]
     u: float | None
     milliseconds: float
     by_reader: bool = False
+
+    @property
+    def model_probability(self) -> float:
+        """The probability that the model itself gave it."""
+        return math.exp(self.logprob)
 
 
 def written_token(step: Step) -> WrittenToken:
@@ -46,7 +51,7 @@ def written_token(step: Step) -> WrittenToken:
     return WrittenToken(
         id=step.id,
         probability=step.probability,
-        model_probability=math.exp(step.logprob),
+        logprob=step.logprob,
         rank=step.rank,
         alternatives=tuple(Alternative(token, p, float(final[token])) for token, p in step.alternatives),
         u=None if step.ledger.settings.greedy else step.draw.u,
@@ -78,7 +83,11 @@ class Continuation:
         self._written = list(given)
         self._steps: Iterator[Step] = iter(())
         if self.room:
-            self._steps = lm.generate(self.ids, self.room, settings)
+            self._begin()
+
+    def _begin(self) -> None:
+        """Get ready to write. What does not fit is said now; the work begins with the first token."""
+        self._steps = self._lm.generate(self.ids, self.room, self.settings)
 
     @property
     def written(self) -> tuple[WrittenToken, ...]:
@@ -93,8 +102,18 @@ class Continuation:
     @property
     def text(self) -> str:
         """What was written, decoded, without the end-of-text token."""
-        end = len(self._written) - self.ended
-        return self._lm.tokenizer.decode([token.id for token in self._written[:end]])
+        ids = [token.id for token in self._written]
+        return self._lm.tokenizer.decode(ids[:-1] if ids and ids[-1] in self._lm.config.eos_ids else ids)
+
+    @property
+    def length(self) -> int:
+        """How far it has been written, in tokens."""
+        return len(self._written)
+
+    @property
+    def total_logprob(self) -> float:
+        """The model's own log-probability of all its tokens behind the prompt together, nats."""
+        return sum(token.logprob for token in self._written)
 
     @property
     def room(self) -> int:
@@ -143,20 +162,60 @@ class Continuation:
         chosen = WrittenToken(
             id=token,
             probability=other.probability,
-            model_probability=other.model_probability,
+            logprob=math.log(other.model_probability) if other.model_probability else -math.inf,
             rank=place,
             alternatives=here.alternatives,
             u=None,
             milliseconds=0.0,
             by_reader=True,
         )
-        return Continuation(self._lm, self.prompt, self.settings, (*self._written[:index], chosen))
+        return self._copy((*self._written[:index], chosen))
+
+    def _copy(self, given: Sequence[WrittenToken]) -> Continuation:
+        """Another one of the same kind, with these tokens behind the prompt."""
+        return Continuation(self._lm, self.prompt, self.settings, given)
 
 
 def parting(one: Continuation, other: Continuation) -> int | None:
     """The place of the first token in which two continuations differ; None if one is the beginning of the other."""
     pairs = zip(one.written, other.written, strict=False)
     return next((place for place, (a, b) in enumerate(pairs) if a.id != b.id), None)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two texts with one beginning, by the model's own log-probabilities, nats.
+
+    `place` is the first token in which they differ; `one` and `other` are the tokens there. `shared` is the
+    log-probability of what comes before it, `rest_one` and `rest_other` of what follows it, each in its text.
+    """
+
+    place: int
+    one: WrittenToken
+    other: WrittenToken
+    shared: float
+    rest_one: float
+    rest_other: float
+
+    @property
+    def total_one(self) -> float:
+        """Log-probability of the whole first text."""
+        return self.shared + self.one.logprob + self.rest_one
+
+    @property
+    def total_other(self) -> float:
+        """Log-probability of the whole second text."""
+        return self.shared + self.other.logprob + self.rest_other
+
+
+def compared(one: Continuation, other: Continuation) -> Comparison | None:
+    """Where two texts part and what each part of them is worth; None if they do not part."""
+    place = parting(one, other)
+    if place is None:
+        return None
+    a, b = one.written, other.written
+    rest_one, rest_other = (sum(token.logprob for token in text[place + 1 :]) for text in (a, b))
+    return Comparison(place, a[place], b[place], sum(token.logprob for token in a[:place]), rest_one, rest_other)
 
 
 def least_probable(texts: Sequence[Continuation]) -> tuple[int, int] | None:

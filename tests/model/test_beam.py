@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from model.beam import Hypothesis, beam_search, length_penalty
+from model.beam import Hypothesis, _most_probable, beam_search, length_penalty
 from model.generation import generate
 from model.sampling import SamplingSettings
 from tests.model.tiny import tiny
@@ -58,14 +58,35 @@ def test_a_beam_of_one_is_greedy(seed):
 
 @pytest.mark.parametrize("use_cache", [True, False])
 def test_scores_are_recomputed_log_probabilities_over_the_penalty(use_cache):
-    model = translator(6)
-    steps = search(model, beam=3, alpha=0.7, use_cache=use_cache)
-    for step in steps:
+    for model, source in ((translator(6), SOURCE), (tiny(1, eos_id=3), None)):
+        steps = search(model, source, beam=3, alpha=0.7, use_cache=use_cache)
+        for step in steps:
+            for found in (*step.kept, *step.dropped):
+                expected = recomputed(model, found.ids, source)
+                assert found.logprobs == pytest.approx(expected, abs=2e-5)
+                assert found.score(0.7) == pytest.approx(sum(expected) / ((5 + len(found.ids)) / 6) ** 0.7, abs=1e-4)
+        assert source is None or any(found.ended for found in steps[-1].kept)
+
+
+def test_ranks_and_first_choices_are_those_of_an_uncached_pass():
+    model = tiny(1, eos_id=3)
+    before = ((),)
+    for step in search(model, None, beam=3):
+        rows = [model(torch.tensor([[0, *ids]]))[0, -1].double().softmax(-1) for ids in before]
+        for choices, row in zip(step.first_choices, rows, strict=True):
+            top = row.topk(5)
+            assert [token for token, _ in choices] == top.indices.tolist()
+            assert [p for _, p in choices] == pytest.approx(top.values.tolist(), rel=1e-4)
         for found in (*step.kept, *step.dropped):
-            expected = recomputed(model, found.ids)
-            assert found.logprobs == pytest.approx(expected, abs=2e-5)
-            assert found.score(0.7) == pytest.approx(sum(expected) / ((5 + len(found.ids)) / 6) ** 0.7, abs=1e-4)
-    assert any(found.ended for found in steps[-1].kept)
+            row = rows[found.parent]
+            assert found.rank == int((row > row[found.ids[-1]]).sum())
+        before = tuple(h.ids for h in step.kept)
+
+
+def test_of_equal_tokens_the_first_comes_first_as_in_arg_max():
+    row = torch.tensor([0.0, 2.0, 1.0, 2.0, 1.0, 1.0])
+    assert [(token, rank) for token, _, rank in _most_probable(row, 4)] == [(1, 0), (3, 0), (2, 2), (4, 2)]
+    assert len(_most_probable(row, 10)) == 6
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -91,10 +112,11 @@ def test_the_encoder_reads_the_source_once(monkeypatch):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_a_beam_wide_enough_finds_the_best_of_all_texts(alpha):
+@pytest.mark.parametrize("kind", ["decoder", "encoder_decoder"])
+def test_a_beam_wide_enough_finds_the_best_of_all_texts(kind, alpha):
     """Every text over a vocabulary of five, up to three tokens or its end."""
-    model = translator(2, vocab_size=5)
-    source = [1, 4, 2]
+    decoder = kind == "decoder"
+    model, source = (tiny(2, vocab_size=5, eos_id=3), None) if decoder else (translator(2, vocab_size=5), [1, 4, 2])
     texts = [ids for n in (1, 2) for ids in itertools.product((0, 1, 2, 4), repeat=n - 1)]
     ended = [(*ids, 3) for ids in texts]
     whole = [(*ids, last) for ids in itertools.product((0, 1, 2, 4), repeat=2) for last in range(5)]
