@@ -78,6 +78,14 @@ class BeamContinuation(Continuation):
         own = (self._tokens[ids[: n + 1]] for n in range(len(ids)))
         return (*self._written[: self.n_given], *own)
 
+    def told(self, ids: Sequence[int]) -> bool:
+        """Whether these new tokens begin any hypothesis that a step has told."""
+        given = tuple(token.id for token in self._written[: self.n_given])
+        new = tuple(ids)
+        return new[: self.n_given] == given[: len(new)] and (
+            len(new) <= self.n_given or new[self.n_given :] in self._tokens
+        )
+
     def fell(self, number: int) -> tuple[Hypothesis, ...]:
         """The hypotheses kept in step `number` that have nothing of theirs among those kept in the next."""
         if not 0 <= number < len(self.steps) - 1:

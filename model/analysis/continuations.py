@@ -25,9 +25,9 @@ class WrittenToken:
     """One token of a continuation: a `Step` without its ledger.
 
     `probability` is the final one that it was drawn with; `logprob` (nats), `model_probability` and `rank` (0: first
-    choice) are the model's own, before any setting. `alternatives` are the model's five first choices. `u` is the random number
-    that drew it, None where nothing was drawn; `by_reader` tells that it was put there by hand. `milliseconds`
-    is what forward pass and choice took.
+    choice) are the model's own, before any setting. `alternatives` are the model's five first choices. `u` is the
+    random number that drew it, None where nothing was drawn; `by_reader` tells that it was put there by hand.
+    `milliseconds` is what forward pass and choice took.
     """
 
     id: int

@@ -97,5 +97,8 @@ _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("ids", "rows"), _ids),
     **dict.fromkeys(("position", "pair", "table_width", "slopes", "slope"), _whole),
     **dict.fromkeys(("beam", "written", "read"), _whole),
+    **dict.fromkeys(("beams", "beam_step"), _whole),
+    "greedy": _flag,
+    "alpha": _number,
     "lang": _language,
 }

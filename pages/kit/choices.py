@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from model.analysis.alignment import head_names
 from model.analysis.attention_race import LENGTHS
 from model.analysis.attention_steps import MASK_KINDS
+from model.analysis.beam_continuation import ALPHAS, WIDTHS
 from model.analysis.depth import DEPTHS, PLACEMENTS
 from model.analysis.flash_tiles import ORDERS
 from model.analysis.flash_traffic import BYTES, CHIPS
@@ -37,7 +38,8 @@ class Selection:
     `ids`: when set, the run is these tokens (a generated text that was rewound to) instead of the text's own.
     `chat`: the text is a message to an assistant, in the model's chat template.
     `query` and `key` are token positions. `temperature` to `seed` are sampling settings, as `SamplingSettings` has
-    them; `length` tokens are written, once greedily and `samples` times drawn. The rest is how attention is drawn:
+    them; `length` tokens are written: greedily if `greedy`, `samples` times drawn, and by beam search `beams` wide (0:
+    not) with the length penalty `alpha`, which is shown after `beam_step` steps. The rest is how attention is drawn:
     `scale` of the colours, `without_first` leaves the first token out, weights below `threshold` are not drawn, `rows`
     are the queries whose rows are (None: all), `mix` names the heads that are averaged (see `mixture`). `mask` is one
     of `MASK_KINDS` that the whole model runs with, None its own; without `scaling` scores are not divided by √d. `half`
@@ -81,6 +83,10 @@ class Selection:
     seed: int = 6  # its random numbers for the example texts fall on likely tokens, as most draws do
     length: int = 40
     samples: int = 2
+    greedy: bool = True
+    beams: int = 4
+    alpha: float = 0.6
+    beam_step: int | None = None
     scale: str = "linear"
     without_first: bool = False
     threshold: float = 0.0
@@ -169,6 +175,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "seed": (0, 2**31 - 1),
     "length": (1, 200),
     "samples": (0, 3),
+    "alpha": ALPHAS,
+    "beam_step": (1, 100_000),
     "threshold": (0.0, 1.0),
     "block_q": (1, limits.MAX_TOKENS),
     "block_k": (1, limits.MAX_TOKENS),
@@ -201,6 +209,7 @@ def _cross_heads() -> tuple[str, ...]:
 
 # What a word in the address may be; None, where it is the default, always.
 OPTIONS: dict[str, tuple[object, ...]] = {
+    "beams": (0, *WIDTHS),
     "half": HALVES,
     "norm": NORMS,
     "placement": PLACEMENTS,

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any
 
 import streamlit as st
 
+from model.analysis.beam_continuation import BeamContinuation
 from model.analysis.continuations import Continuation, least_probable
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
@@ -38,9 +40,19 @@ class Row:
     origin: Branch | None = None
 
     @property
+    def beam(self) -> BeamContinuation | None:
+        """Its text, if beam search writes it."""
+        return self.text if isinstance(self.text, BeamContinuation) else None
+
+    @property
     def greedy(self) -> bool:
-        """Whether every token is the most probable one."""
-        return self.text.settings.greedy
+        """Whether every token is the most probable one at its place."""
+        return self.beam is None and self.text.settings.greedy
+
+    @property
+    def drawn(self) -> bool:
+        """Whether its tokens are drawn with random numbers."""
+        return self.beam is None and not self.greedy
 
 
 @dataclass
@@ -49,7 +61,9 @@ class Writing:
 
     `target` tokens are written in each row, as far as the context goes; `running` while they are. `picked` is the
     row and place of the token that the reader chose. `whole_run`: the whole page is being run, not only the part
-    with the texts. `whole_run_number`: of the last such run; no other of this server has it.
+    with the texts. `whole_run_number`: of the last such run; no other of this server has it. `serials` numbers the
+    places in the tree, by the new ids up to there, in the order in which they were first shown; `shown_tree` is the
+    tree as it was drawn last, and when; `too_long` the tokens of a text that was chosen there, if no page can show it.
     """
 
     sel: Selection
@@ -60,6 +74,9 @@ class Writing:
     picked: tuple[int, int] | None = None
     whole_run: bool = False
     whole_run_number: int = 0
+    serials: dict[tuple[int, ...], int] = field(default_factory=lambda: {(): 0})
+    shown_tree: tuple[float, Any] | None = None
+    too_long: int | None = None
     base_rows: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,7 +94,7 @@ class Writing:
 
     def wants(self, row: Row) -> bool:
         """Whether this row is to go on now."""
-        return len(row.text.written) < self.target and row.text.room > 0
+        return row.text.length < self.target and row.text.room > 0
 
     @property
     def can_go_on(self) -> bool:
@@ -87,7 +104,12 @@ class Writing:
     @property
     def drawn_rows(self) -> int:
         """How many texts were begun with random numbers."""
-        return sum(not row.greedy and row.origin is None for row in self.rows)
+        return sum(row.drawn and row.origin is None for row in self.rows)
+
+    @property
+    def searched(self) -> BeamContinuation | None:
+        """The first text that beam search writes."""
+        return next((row.beam for row in self.rows if row.beam), None)
 
     def tick(self, seconds: float = TICK_SECONDS) -> None:
         """Write a token in every row, then more until the time is over; stop running when all is written."""
@@ -112,15 +134,25 @@ class Writing:
         return None if self.running else least_probable([row.text for row in self.rows])
 
     def rewound(self, ids: tuple[int, ...]) -> tuple[int, int] | None:
-        """Row and place of the token that ended the text `ids`; None if that is not a text written here."""
-        n = len(ids) - len(self.prompt)
-        rows = (index for index, row in enumerate(self.rows) if n > 0 and row.text.ids[: len(ids)] == ids)
-        return next(((index, n - 1) for index in rows), None)
+        """Row and place of the token that ended the text `ids`; None if that is not a text written here.
+
+        Of a row that beam search writes it may be a hypothesis that is not, or no longer, the text of the row.
+        """
+        prompt, new = ids[: len(self.prompt)], ids[len(self.prompt) :]
+        if prompt != self.prompt or not new:
+            return None
+        texts = [index for index in range(len(self.rows)) if self.is_text(index, ids)]
+        told = [index for index, row in enumerate(self.rows) if row.beam and row.beam.told(new)]
+        return next(((index, len(new) - 1) for index in (*texts, *told)), None)
+
+    def is_text(self, row: int, ids: tuple[int, ...]) -> bool:
+        """Whether the text of a row begins with `ids`, the prompt included."""
+        return self.rows[row].text.ids[: len(ids)] == ids
 
     def go_on(self, n: int) -> None:
         """Write `n` tokens more, or what is missing after a stop."""
         if not any(self.wants(row) for row in self.rows):
-            self.target = max(len(row.text.written) for row in self.rows) + n
+            self.target = max(row.text.length for row in self.rows) + n
         self.running = True
 
     def branch(self, row: int, place: int, token: int) -> None:
@@ -158,13 +190,17 @@ def forget() -> None:
 
 
 def _settings(sel: Selection) -> tuple[object, ...]:
-    return sel.model, id(loading.chosen(sel)), sel.sampling, sel.length, sel.samples
+    ways = sel.greedy, sel.samples, sel.beams, sel.alpha if sel.beams else None
+    return sel.model, id(loading.chosen(sel)), sel.sampling, sel.length, ways
 
 
 def _rows(lm: LanguageModel, prompt: tuple[int, ...], sel: Selection) -> Iterator[Row]:
     greedy: SamplingSettings = replace(sel.sampling, temperature=0.0)
-    yield Row(Continuation(lm, prompt, greedy))
+    if sel.greedy:
+        yield Row(Continuation(lm, prompt, greedy))
     if sel.temperature > 0:
         for number in range(sel.samples):
             seed = (sel.seed + number) % (int(RANGES["seed"][1]) + 1)
             yield Row(Continuation(lm, prompt, replace(sel.sampling, seed=seed)))
+    if sel.beams:
+        yield Row(BeamContinuation(lm, prompt, sel.beams, sel.alpha))

@@ -8,8 +8,9 @@ from tests.browser.conftest import WAIT_MS, Server, Visits, settled
 
 expect.set_options(timeout=WAIT_MS)
 
-LONG = "/generation?length=200&samples=3&temperature=3&seed=4"  # so hot that no text ends by itself
-SHORT = "/generation?length=12&samples=1&seed=2"
+LONG = "/generation?length=200&samples=3&temperature=3&seed=4&beams=0"  # so hot that no text ends by itself
+SHORT = "/generation?length=12&samples=1&seed=2&beams=0"
+BEAM = "/generation?length=12&samples=1&seed=2&beams=3"
 
 
 def chips(page: Page, row: int) -> Locator:
@@ -120,6 +121,54 @@ def test_on_a_phone_the_texts_stand_below_each_other(app: Server, visit: Visits)
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 390
     chips(page, 1).nth(5).tap()
     expect(page.get_by_role("heading", name="Token 6 of “Seed 2”")).to_be_visible()
+
+
+def twig(page: Page, serial: int) -> Locator:
+    return page.locator(f'.tree .chip[data-serial="{serial}"]')
+
+
+def test_a_click_in_the_tree_goes_to_the_text_up_to_there(app: Server, visit: Visits) -> None:
+    page = visit(app.url + BEAM, at_rest=False)
+    expect(page.locator(".tree .chip.text").nth(3)).to_be_visible()  # it grows while texts are written
+    when_written(page)
+    expect(page.locator(".tree .chip.dropped").first).to_be_attached()
+    middles = page.locator(".tree .chip").evaluate_all(
+        "chips => chips.map((e) => e.getBoundingClientRect()).map((b) => `${Math.round(b.left)} ${Math.round(b.top)}`)"
+    )
+    assert len(set(middles)) == len(middles), "no chip lies on another"
+    chip = page.locator(".tree .chip.text").nth(2)
+    chip.hover()
+    expect(page.locator(".tree .tip.shown")).to_contain_text("ln p up to here")
+    chip.click()
+    expect(page.locator(".st-key-rewound")).to_contain_text("Every page now shows the text up to token 3 of")
+    expect(chip).to_have_class(re.compile("chosen"))
+    assert re.search(r"[?&]ids=\d+(-\d+)+(&|$)", page.url)
+    twig(page, 0).click()
+    expect(page.locator(".st-key-rewound")).to_have_count(0)
+    page.wait_for_function("!location.search.includes('ids=')")
+
+
+def test_the_keyboard_walks_the_tree(app: Server, visit: Visits) -> None:
+    page = visit(app.url + BEAM, at_rest=False)
+    when_written(page)
+    twig(page, 0).focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowUp", "Home", "ArrowRight"):
+        page.keyboard.press(key)
+    first = page.locator('.tree .chip[aria-level="2"].text').first
+    expect(first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator(".st-key-rewound")).to_contain_text("up to token 1 of")
+    expect(first).to_have_attribute("aria-selected", "true")
+
+
+def test_on_a_phone_the_tree_scrolls_in_its_frame_and_there_is_a_plain_way(app: Server, visit: Visits) -> None:
+    page = visit(app.url + BEAM, width=390, height=844, touch=True, at_rest=False)
+    when_written(page)
+    frame = page.locator(".tree .frame")
+    assert frame.evaluate("(e) => e.scrollWidth > e.clientWidth")
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 390
+    page.locator(".st-key-go_to_button button").tap()
+    expect(page.locator(".st-key-rewound")).to_contain_text("up to token 1 of Greedy")
 
 
 def test_a_slider_moves_the_ledger(app: Server, visit: Visits) -> None:

@@ -61,6 +61,12 @@ def test_a_branch_searches_on_behind_the_token_that_was_put_there(storyteller, p
     assert branch.ids == (*start, *last.best.ids)
     assert branch.length == 7
     assert branch.tokens_of(last.best) == branch.written
+    given = branch.ids[len(prompt) : len(start)]
+    for h in (*branch.steps[-1].kept, *branch.steps[0].dropped):
+        assert branch.told(given + h.ids)
+    assert branch.told(given[:1])
+    assert not branch.told((*given, *last.best.ids, 5))
+    assert not branch.told((given[0] + 1, *given[1:]))
 
 
 def test_what_fell_out_of_the_beam_has_nothing_in_the_next_step(storyteller, prompt):

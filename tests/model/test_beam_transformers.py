@@ -1,7 +1,7 @@
 """Beam search beside Transformers' `generate(num_beams=…)`, in the settings where both mean the same.
 
-Transformers divides a hypothesis' log-probability by length^length_penalty, we by ((5 + length) / 6)^alpha, as Wu et al.
-write it. It also keeps hypotheses that have ended beside the beam, we in it. So the two agree
+Transformers divides a hypothesis' log-probability by length^length_penalty, we by ((5 + length) / 6)^alpha, as
+Wu et al. write it. It also keeps hypotheses that have ended beside the beam, we in it. So the two agree
 
 - where no text ends: all hypotheses are equally long, and the same penalty on each changes no order;
 - without a penalty (length_penalty = alpha = 0), as to the best one: what we leave out in favour of an ended hypothesis
@@ -58,7 +58,7 @@ def test_without_a_penalty_the_best_text_is_that_of_transformers(tmp_path, famil
     endless = beam_search(load_checkpoint(tmp_path / "endless"), PROMPT, beam=4, max_new_tokens=8, alpha=0.0)
     likely = {token for h in list(endless)[-1].kept for token in h.ids}
     ended = []
-    for end in sorted(likely)[:5] + [3]:  # any token may be the one that ends a text
+    for end in [*sorted(likely)[:5], 3]:  # any token may be the one that ends a text
         folder = tmp_path / str(end)
         theirs = saved(folder, model, config, options | {"eos_token_id": end})
         theirs.generation_config.eos_token_id = end

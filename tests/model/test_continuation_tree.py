@@ -67,7 +67,7 @@ def test_beam_search_is_shown_after_any_step(texts, steps):
     dropped = [path.ids for path in paths if path.kind == "dropped"]
     earlier = [h.ids for number in range((steps or 9) - 1) for h in beam.fell(number)]
     assert dropped == earlier + [h.ids for h in shown.dropped]
-    assert not {ids for ids in dropped} & {h.ids for h in shown.kept}
+    assert not set(dropped) & {h.ids for h in shown.kept}
     for path in paths:
         assert path.total == pytest.approx(
             sum(token.logprob for token in beam.tokens_of(Hypothesis(path.ids, (), False)))
