@@ -136,7 +136,7 @@ def test_a_click_in_the_tree_goes_to_the_text_up_to_there(app: Server, visit: Vi
         "chips => chips.map((e) => e.getBoundingClientRect()).map((b) => `${Math.round(b.left)} ${Math.round(b.top)}`)"
     )
     assert len(set(middles)) == len(middles), "no chip lies on another"
-    chip = page.locator(".tree .chip.text").nth(2)
+    chip = page.locator('.tree .chip.text[aria-level="4"]').first
     chip.hover()
     expect(page.locator(".tree .tip.shown")).to_contain_text("ln p up to here")
     chip.click()

@@ -260,15 +260,20 @@ def test_the_lesson_is_told_with_the_runs_numbers() -> None:
         ({"length": 2}, "found the same text"),
         ({"text": "那只小猫坐在垫子上，因为它", "length": 40, "beams": 2}, "the greedy text is 3"),
         ({"length": 40, "beams": 4, "penalty": 1.5}, "times as probable"),
-        (
-            {"text": "They lived happily ever after.", "length": 12, "alpha": 0, "beams": 4},
-            "ln p a token|found the same",
-        ),
+        ({"text": "Everyone was happy.", "length": 30, "alpha": 0, "beams": 4}, "The texts are not equally long"),
     ],
 )
 def test_what_happened_is_said_as_it_was(asked: dict, says: str) -> None:
     app = opened(**asked)
     assert re.search(says, said(app).replace("\\", ""))
+
+
+def test_the_length_penalty_lets_long_texts_win() -> None:
+    asked = {"text": "Everyone was happy.", "length": 30, "beams": 4, "greedy": 0}
+    short, long = opened(**asked, alpha=0), opened(**asked, alpha=2)
+    assert len(ids(short)[0]) < len(ids(long)[0])
+    assert not any("changes no order" in fragment for fragment in fragments(short))
+    assert any("changes no order" in fragment for fragment in fragments(opened(length=2)))
 
 
 def test_sampling_settings_leave_beam_search_alone(storyteller: LanguageModel) -> None:
