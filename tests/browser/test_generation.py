@@ -184,7 +184,7 @@ def test_a_slider_moves_the_ledger(app: Server, visit: Visits) -> None:
     expect(final).to_have_text("1.000")
     assert before != "1.000"
     expect(page.locator('[data-control="top_p"]')).to_contain_text("at temperature 0")
-    expect(page.locator(".st-key-draw .bartext")).to_have_count(1)
+    expect(page.locator(".atlas-draw .part")).to_have_count(1)
 
 
 def test_on_a_phone_the_ledger_keeps_token_and_final_probability_in_sight(app: Server, visit: Visits) -> None:
