@@ -1,0 +1,150 @@
+"""What a head looks for, as one number a role: how much of its attention goes to the keys that the role is about.
+
+The roles are those that the field has names for: previous-token, duplicate-token and induction heads (Elhage et al.
+2021, Olsson et al. 2022), heads that park their attention on the first token (Xiao et al. 2023), and local ones (Clark
+et al. 2019). The sixth number, entropy, says how widely a head spreads whatever it looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.analysis.mixing import layer_patterns, masked_cells
+from model.language import LanguageModel
+from model.trace import Trace
+
+SHARES = ("previous", "first", "same", "induction", "local")
+ENTROPY = "entropy"
+SCORES = (*SHARES, ENTROPY)
+WINDOW = 3  # tokens to either side that are nearby
+REPEATED = 25  # random tokens that are read twice
+
+
+@dataclass(frozen=True)
+class RoleScores:
+    """One role, measured in every head of a run.
+
+    `scores` `(layers, heads)`, fp32 on the CPU: shares from 0 to 1, the entropy in bits. `rows` are the queries that
+    they are the mean of. `even` is the score of a head that gives all keys in its reach the same weight; of the
+    entropy that is the largest there can be.
+    """
+
+    scores: Tensor
+    rows: tuple[int, ...]
+    even: float
+
+    @property
+    def strongest(self) -> tuple[int, int]:
+        """Layer and head of the highest score."""
+        layer, head = divmod(int(self.scores.argmax()), self.scores.shape[1])
+        return layer, head
+
+
+def role_cells(role: str, tokens: Sequence[int], visible: Tensor) -> Tensor:
+    """`(T, T)` bool: the keys that a role is about, for each query, among those that `visible` `(T, T)` leaves open.
+
+    "previous": the token right before. "first": the first token, for all others. "same": other places with the
+    query's token. "induction": the tokens that followed the query's token elsewhere (never the query itself, nor its
+    own follower). "local": the query and `WINDOW` tokens to either side, for queries that can also look further.
+
+    Raises:
+        ValueError: for any other role.
+    """
+    ids = torch.tensor(list(tokens))
+    query, key = torch.arange(len(ids))[:, None], torch.arange(len(ids))
+    elsewhere = (ids[:, None] == ids) & (query != key)
+    if role == "previous":
+        cells = key == query - 1
+    elif role == "first":
+        cells = (key == 0) & (query > 0)
+    elif role == "same":
+        cells = elsewhere
+    elif role == "induction":
+        cells = elsewhere.roll(1, dims=1) & (key > 0) & (query != key)
+    elif role == "local":
+        near = (query - key).abs() <= WINDOW
+        cells = near & (~near & visible).any(-1, keepdim=True)
+    else:
+        raise ValueError(f"There is no role {role!r}; there are {', '.join(SHARES)}.")
+    return cells & visible
+
+
+def row_shares(pattern: Tensor, cells: Tensor) -> Tensor:
+    """What the rows that have a key among `cells` `(T, T)` give to those keys: `(…, rows)` of a pattern `(…, T, T)`."""
+    return (pattern * cells).sum(-1)[..., cells.any(-1)]
+
+
+def row_entropies(pattern: Tensor, visible: Tensor) -> Tensor:
+    """−Σ p·log₂ p in bits of the rows with a choice, two keys or more: `(…, rows)` of a pattern `(…, T, T)`."""
+    return torch.special.entr(pattern).sum(-1)[..., visible.sum(-1) > 1] / torch.log(torch.tensor(2.0))
+
+
+def measure_roles(run: Trace) -> dict[str, RoleScores]:
+    """Every role that the run's text allows, by name; one layer's patterns are in memory at a time.
+
+    A text allows a role if at least one row counts: without a repeated token there is no "same" and no "induction".
+    """
+    visible = ~masked_cells(run)
+    cells = {role: role_cells(role, run.tokens, visible) for role in SHARES}
+    cells = {role: of for role, of in cells.items() if bool(of.any())}
+    layers: dict[str, list[Tensor]] = {role: [] for role in (*cells, ENTROPY)}
+    for pattern in layer_patterns(run):
+        for role, of in cells.items():
+            layers[role].append(row_shares(pattern, of).mean(-1))
+        layers[ENTROPY].append(row_entropies(pattern, visible).mean(-1))
+    even = visible / visible.sum(-1, keepdim=True).clamp_min(1)
+    found = {}
+    for role, of in cells.items():
+        mean = float(row_shares(even, of).mean())
+        found[role] = RoleScores(torch.stack(layers[role]), _places(of.any(-1)), mean)
+    with_choice = visible.sum(-1) > 1
+    if bool(with_choice.any()):
+        mean = float(row_entropies(even, visible).mean())
+        found[ENTROPY] = RoleScores(torch.stack(layers[ENTROPY]), _places(with_choice), mean)
+    return found
+
+
+def row_values(run: Trace, role: str, layer: int, head: int) -> list[float]:
+    """What a head's score is the mean of: one number for each of `RoleScores.rows`.
+
+    Raises:
+        ValueError: for a role that there is none of.
+        KeyError, IndexError: if the run has no such layer, no such head.
+    """
+    visible = ~masked_cells(run)
+    pattern = run[f"blocks.{layer}.attn.hook_pattern"][head].float().cpu()
+    if role == ENTROPY:
+        values = row_entropies(pattern, visible)
+    else:
+        values = row_shares(pattern, role_cells(role, run.tokens, visible))
+    return [float(value) for value in values]
+
+
+def repeated_random_tokens(lm: LanguageModel, most: int, seed: int = 0) -> list[int]:
+    """`REPEATED` different random tokens, twice over: a text in which only repetition helps (Olsson et al. 2022).
+
+    They are whole characters of the model's vocabulary, framed as its tokenizer frames texts; fewer where `most`
+    positions have no room.
+    """
+    tokenizer = lm.tokenizer
+    full, bare = tokenizer.encode("a"), tokenizer.encode("a", add_special=False)
+    start = next((i for i in range(len(full)) if full[i : i + len(bare)] == bare), 0)
+    before, after = full[:start], full[start + len(bare) :]
+    count = min(REPEATED, (most - len(before) - len(after)) // 2)
+    size = min(lm.config.vocab_size, tokenizer.vocab_size)
+    drawn = torch.randperm(size, generator=torch.Generator().manual_seed(seed)).tolist()
+    chosen: list[int] = []
+    for token in drawn:
+        if len(chosen) >= count:
+            break
+        if token not in tokenizer.special_ids and "\ufffd" not in tokenizer.decode([token]):
+            chosen.append(token)
+    return [*before, *chosen, *chosen, *after]
+
+
+def _places(rows: Tensor) -> tuple[int, ...]:
+    return tuple(int(place) for place in rows.nonzero()[:, 0])
