@@ -72,25 +72,6 @@ def at_least(weights: Tensor, threshold: float) -> Tensor:
     return weights.where(weights >= threshold, 0)
 
 
-class Sink(NamedTuple):
-    """What goes to the first token, averaged over the tokens after it: `mean` over all heads, and the head (`layer`,
-    `head`) that gives it most, with its `share`."""
-
-    mean: float
-    layer: int
-    head: int
-    share: float
-
-
-def sink(run: Trace) -> Sink | None:
-    """How much of the run's attention is parked on the first token; None for a text of one token."""
-    if len(run.tokens) < 2:
-        return None
-    shares = torch.stack([pattern[:, 1:, 0].mean(-1) for pattern in layer_patterns(run)])  # (layers, heads)
-    layer, head = divmod(int(shares.argmax()), run.config.n_heads)
-    return Sink(float(shares.mean()), layer, head, float(shares[layer, head]))
-
-
 def share_of_cells_below(run: Trace, weight: float) -> float:
     """How many of the cells that the mask leaves open hold less than `weight`, over all heads, as a share of 1.
 
@@ -100,5 +81,5 @@ def share_of_cells_below(run: Trace, weight: float) -> float:
     open_ = ~masked_cells(run)
     if not bool(open_.any()):
         raise ValueError("The mask leaves no cell open.")
-    below = sum(float((pattern[:, open_] < weight).float().mean()) for pattern in layer_patterns(run))
-    return below / run.config.n_layers
+    below = sum(int(((pattern < weight) & open_).sum()) for pattern in layer_patterns(run))
+    return below / (int(open_.sum()) * run.config.n_layers * run.config.n_heads)

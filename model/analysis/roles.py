@@ -7,6 +7,7 @@ et al. 2019). The sixth number, entropy, says how widely a head spreads whatever
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,7 +81,8 @@ def row_shares(pattern: Tensor, cells: Tensor) -> Tensor:
 
 def row_entropies(pattern: Tensor, visible: Tensor) -> Tensor:
     """−Σ p·log₂ p in bits of the rows with a choice, two keys or more: `(…, rows)` of a pattern `(…, T, T)`."""
-    return torch.special.entr(pattern).sum(-1)[..., visible.sum(-1) > 1] / torch.log(torch.tensor(2.0))
+    nats: Tensor = torch.special.entr(pattern).sum(-1)
+    return nats[..., visible.sum(-1) > 1] / math.log(2)
 
 
 def measure_roles(run: Trace) -> dict[str, RoleScores]:
@@ -91,37 +93,36 @@ def measure_roles(run: Trace) -> dict[str, RoleScores]:
     visible = ~masked_cells(run)
     cells = {role: role_cells(role, run.tokens, visible) for role in SHARES}
     cells = {role: of for role, of in cells.items() if bool(of.any())}
-    layers: dict[str, list[Tensor]] = {role: [] for role in (*cells, ENTROPY)}
+    shares, entropies = [], []
+    if cells:  # the mean of the rows' sums is one product of the pattern with the cells, each ÷ the number of rows
+        divided = torch.stack([(of / of.any(-1).sum()).flatten() for of in cells.values()], dim=1)
     for pattern in layer_patterns(run):
-        for role, of in cells.items():
-            layers[role].append(row_shares(pattern, of).mean(-1))
-        layers[ENTROPY].append(row_entropies(pattern, visible).mean(-1))
+        if cells:
+            shares.append(pattern.flatten(1) @ divided)  # (H, roles)
+        entropies.append(row_entropies(pattern, visible).mean(-1))
     even = visible / visible.sum(-1, keepdim=True).clamp_min(1)
     found = {}
-    for role, of in cells.items():
+    for number, (role, of) in enumerate(cells.items()):
         mean = float(row_shares(even, of).mean())
-        found[role] = RoleScores(torch.stack(layers[role]), _places(of.any(-1)), mean)
+        found[role] = RoleScores(torch.stack([layer[:, number] for layer in shares]), _places(of.any(-1)), mean)
     with_choice = visible.sum(-1) > 1
     if bool(with_choice.any()):
         mean = float(row_entropies(even, visible).mean())
-        found[ENTROPY] = RoleScores(torch.stack(layers[ENTROPY]), _places(with_choice), mean)
+        found[ENTROPY] = RoleScores(torch.stack(entropies), _places(with_choice), mean)
     return found
 
 
-def row_values(run: Trace, role: str, layer: int, head: int) -> list[float]:
-    """What a head's score is the mean of: one number for each of `RoleScores.rows`.
+def row_values(run: Trace, layer: int, head: int) -> dict[str, list[float]]:
+    """What a head's scores are the means of: of each role one number for each of `RoleScores.rows`.
 
     Raises:
-        ValueError: for a role that there is none of.
         KeyError, IndexError: if the run has no such layer, no such head.
     """
     visible = ~masked_cells(run)
     pattern = run[f"blocks.{layer}.attn.hook_pattern"][head].float().cpu()
-    if role == ENTROPY:
-        values = row_entropies(pattern, visible)
-    else:
-        values = row_shares(pattern, role_cells(role, run.tokens, visible))
-    return [float(value) for value in values]
+    values = {role: row_shares(pattern, role_cells(role, run.tokens, visible)) for role in SHARES}
+    values[ENTROPY] = row_entropies(pattern, visible)
+    return {role: of.tolist() for role, of in values.items() if len(of)}
 
 
 def repeated_random_tokens(lm: LanguageModel, most: int, seed: int = 0) -> list[int]:

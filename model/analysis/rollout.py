@@ -40,7 +40,7 @@ def rollout(run: Trace, layer: int) -> Rollout:
     held = torch.eye(len(run.tokens), dtype=torch.float64)
     read = kept = held
     for number, pattern in enumerate(layer_patterns(run)):
-        mean = pattern.double().mean(0)
+        mean = pattern.mean(0).double()
         empty = ~mean.any(-1)
         mean[empty, empty] = 1.0
         mean /= mean.sum(-1, keepdim=True)  # fp32 patterns sum to 1 up to rounding

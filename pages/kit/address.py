@@ -100,5 +100,6 @@ _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("beams", "beam_step"), _whole),
     "greedy": _flag,
     "alpha": _number,
+    "rollout_to": _whole,
     "lang": _language,
 }

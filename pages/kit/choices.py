@@ -41,10 +41,11 @@ class Selection:
     them; `length` tokens are written: greedily if `greedy`, `samples` times drawn, and by beam search `beams` wide (0:
     not) with the length penalty `alpha`, which is shown after `beam_step` steps. The rest is how attention is drawn:
     `scale` of the colours, `without_first` leaves the first token out, weights below `threshold` are not drawn, `rows`
-    are the queries whose rows are (None: all), `mix` names the heads that are averaged (see `mixture`). `mask` is one
-    of `MASK_KINDS` that the whole model runs with, None its own; without `scaling` scores are not divided by √d. `half`
-    says which of a layer's two norms is looked at, `number` which number of its vector; `norm`, `placement` and `depth`
-    choose the untrained stacks to measure.
+    are the queries whose rows are (None: all), `mix` names the heads that are averaged (see `mixture`), `roles_on` what
+    heads' roles are measured on, `rollout_to` the layer that attention is followed up to (None: the last). `mask` is
+    one of `MASK_KINDS` that the whole model runs with, None its own; without `scaling` scores are not divided by √d.
+    `half` says which of a layer's two norms is looked at, `number` which number of its vector; `norm`, `placement` and
+    `depth` choose the untrained stacks to measure.
     `block_q` × `block_k` are the tiles of flash attention, `order` the order that they come in, `tile` the step that is
     shown; `causal` is whether it masks, None as the model does, `dtype` what it computes in. `longest` is the length up
     to which attention is measured, `chip` the one whose memory is reckoned with.
@@ -92,6 +93,8 @@ class Selection:
     threshold: float = 0.0
     rows: tuple[int, ...] | None = None
     mix: str = mixture.LAYER
+    roles_on: str = "text"
+    rollout_to: int | None = None
     mask: str | None = None
     scaling: bool = True
     half: str | None = None
@@ -196,6 +199,7 @@ MAX_POSITIONS = 128  # rows of a table of positions that are shown
 THETAS = (100.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)
 TABLE_WIDTHS = (8, 16, 32, 64, 96, 128, 256, 512)
 MAX_PAIRS = TABLE_WIDTHS[-1] // 2
+ROLES_ON = ("text", "random")
 SWAPPED = ("example", "own")
 SAMPLES = ("story", "own")
 BEAMS = (1, 2, 4, 8)
@@ -210,6 +214,7 @@ def _cross_heads() -> tuple[str, ...]:
 # What a word in the address may be; None, where it is the default, always.
 OPTIONS: dict[str, tuple[object, ...]] = {
     "beams": (0, *WIDTHS),
+    "roles_on": ROLES_ON,
     "half": HALVES,
     "norm": NORMS,
     "placement": PLACEMENTS,
@@ -303,7 +308,13 @@ def repaired(selection: Selection) -> Selection:
         if getattr(selection, name) not in (*options, getattr(Selection, name)):
             notices.add("unreadable", name=name)
             selection = replace(selection, **{name: getattr(Selection, name)})
-    counts = {"number": lm.config.d_model, "neuron": lm.config.d_ff, "position": MAX_POSITIONS, "pair": MAX_PAIRS}
+    counts = {
+        "rollout_to": lm.config.n_layers,
+        "number": lm.config.d_model,
+        "neuron": lm.config.d_ff,
+        "position": MAX_POSITIONS,
+        "pair": MAX_PAIRS,
+    }
     for name, count in counts.items():
         value = getattr(selection, name)
         if value is not None and not 0 <= value < count:

@@ -10,7 +10,6 @@ from model.analysis.mixing import (
     masked_cells,
     mean_pattern,
     share_of_cells_below,
-    sink,
     without_first,
 )
 from model.language import LanguageModel
@@ -104,15 +103,6 @@ def test_at_least_keeps_the_threshold_itself_and_what_is_above():
     weights = torch.tensor([[0.05, 0.0499, 0.5, 0.0]])
     assert torch.equal(at_least(weights, 0.05), torch.tensor([[0.05, 0, 0.5, 0]]))
     assert torch.equal(at_least(weights, 0), weights)
-
-
-def test_what_is_parked_on_the_first_token(run, stack, storyteller):
-    shares = stack[:, :, 1:, 0].mean(-1)
-    found = sink(run)
-    assert found.mean == pytest.approx(shares.mean(), abs=2e-6)
-    assert (found.layer, found.head) == divmod(shares.argmax(), 8)
-    assert found.share == pytest.approx(shares.max(), abs=2e-6)
-    assert sink(storyteller.trace("a")) is None
 
 
 def test_share_of_cells_below(run, stack):

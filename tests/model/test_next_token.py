@@ -6,7 +6,7 @@ from dataclasses import is_dataclass
 import pytest
 import torch
 
-from model.analysis import attention_steps, guesses, interest, mask_effect, mixing
+from model.analysis import attention_steps, guesses, interest, mask_effect, mixing, roles, rollout
 from model.analysis.attention_rows import written_by_head
 from model.analysis.next_token import choice, costs, readout, surest_and_most_open, what_if
 from model.sampling import SamplingSettings
@@ -128,7 +128,8 @@ def test_what_pages_compute_from_a_run_needs_no_float64_on_its_device(storytelle
         guesses.surest_and_most_surprised(run),
         mask_effect.mask_effect(run, run),
         mixing.mean_pattern(run, [(0, 0), (1, 1)]),
-        mixing.sink(run),
+        *roles.measure_roles(run).values(),
+        rollout.rollout(run, 1).weights,
         interest.most_interesting(run),
         mixing.share_of_cells_below(run, 0.1),
     ]

@@ -16,7 +16,7 @@ from tests.pages.component_io import pick, sent
 from tests.pages.reading import array, captions, fragments
 from tests.pages.visit import TEXT, selection, visit
 
-FIGURES = ("one_head", "head_lines", "mixed_heads")
+FIGURES = ("one_head", "head_lines", "mixed_heads", "rollout")
 
 
 def opened(**parameters: str) -> AppTest:
@@ -100,7 +100,9 @@ def test_hiding_the_first_token_renormalises_the_rows(storyteller: LanguageModel
     levels = tiles(page, 10)
     assert np.all(levels[:, :, :, 0] == EMPTY)
     said = [caption for _, caption in captions(page) if "first token left out" in caption]
-    assert len(said) == len(captions(page)) == 4, "every figure says so"
+    assert len(said) == 5, "every figure of a pattern says so"
+    whole = [caption for _, caption in captions(page) if "the first token included" in caption]
+    assert len(whole) == 4, "and every map of roles on this text that there it is counted"
     assert "without The" in sent(page, "one_head")[0]["panels"][0]["subtitle"]
 
 
@@ -114,7 +116,7 @@ def test_rows_of_chosen_tokens_only(storyteller: LanguageModel) -> None:
         header, _ = sent(page, key)
         assert (header["labels_q"], header["labels_k"]) == ([labels[3], labels[8]], labels)
     assert page.query_params["rows"] == "8-3", "in the order of choosing"
-    assert sum("rows of 2 chosen tokens" in caption for _, caption in captions(page)) == 3
+    assert sum("rows of 2 chosen tokens" in caption for _, caption in captions(page)) == len(FIGURES)
     assert selection(page).query in (3, 8)
     well(pick(page, "head_lines", query=1, key=2))
     assert (selection(page).query, selection(page).key) == (8, 2)
@@ -163,7 +165,7 @@ def test_threshold_and_logarithm_change_the_drawing_not_the_numbers(storyteller:
     levels, hidden = tiles(page, 10), np.isnan(traced)
     assert np.all(levels[~hidden & (traced < 0.0999)] == FIRST_LEVEL)
     assert np.all(levels[~hidden & (traced > 0.1001)] > FIRST_LEVEL)
-    assert all("below 0.1 not drawn" in caption for _, caption in captions(page))
+    assert sum("below 0.1 not drawn" in caption for _, caption in captions(page)) == 5
     well(page.button_group(key="choose_scale").set_value("log").run())
     np.testing.assert_allclose(weights(page, "one_head"), traced[2, 5], atol=1e-6)
     assert sent(page, "one_head")[0]["panels"][0]["log_from"] == pytest.approx(1e-4)
@@ -172,7 +174,7 @@ def test_threshold_and_logarithm_change_the_drawing_not_the_numbers(storyteller:
     drawn = ~hidden & (traced > 0.1001)
     shown = (levels - float(FIRST_LEVEL)) / (TOP_LEVEL - FIRST_LEVEL)
     np.testing.assert_allclose(shown[drawn], share[drawn], atol=0.01)
-    assert sum("0.0001" in caption for _, caption in captions(page)) == 3, "the scale's foot, wherever there is a scale"
+    assert sum("0.0001" in caption for _, caption in captions(page)) == 4, "the scale's foot, wherever there is a scale"
 
 
 def test_a_picked_cell_is_picked_everywhere() -> None:

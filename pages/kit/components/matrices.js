@@ -63,6 +63,11 @@ class Matrices {
     if (!this.data || !width) return;
     const { labels_q: labelsQ, labels_k: labelsK, panels } = this.data;
     this.palette = dress(this.root, this.data.palettes);
+    if (!this.data.tokens) {
+      const { accent } = this.palette;
+      this.palette = { ...this.palette, query: accent, key: accent };
+      for (const role of ["query", "key"]) this.root.style.setProperty(`--${role}`, accent);
+    }
     const family = getComputedStyle(this.root).fontFamily;
     this.look = {
       ...this.palette,
@@ -79,7 +84,7 @@ class Matrices {
       return { above: tallest(this.above), below: panels.some((p) => p.note) ? tallest(this.below) : 0 };
     };
     this.layout = arrange({
-      width, count: panels.length, rows: labelsQ.length, columns: labelsK.length, side: this.data.side,
+      width, count: panels.length, rows: labelsQ.length, columns: labelsK.length, side: this.data.side, tokens: this.data.tokens,
       labelsQ, labelsK, measure, heights, ratio: window.devicePixelRatio || 1,
     });
     const { gutter, size, text, places, height } = this.layout;
@@ -140,10 +145,11 @@ class Matrices {
 
   /** Query, key and the value of every panel at a place with both; what there is of a place with one. */
   rowsOf({ query, key }) {
-    const { words, labels_q: labelsQ, labels_k: labelsK, panels } = this.data;
+    const { words, labels_q: labelsQ, labels_k: labelsK, panels, tokens } = this.data;
+    const name = (word, position) => (tokens ? `${word} ${position}` : word);
     const rows = [];
-    if (query !== null) rows.push([`${words.query} ${query}`, labelsQ[query], "strong query"]);
-    if (key !== null) rows.push([`${words.key} ${key}`, labelsK[key], "strong key"]);
+    if (query !== null) rows.push([name(words.query, query), labelsQ[query], "strong query"]);
+    if (key !== null) rows.push([name(words.key, key), labelsK[key], "strong key"]);
     if (query === null || key === null) return rows;
     for (const [i, panel] of panels.entries()) {
       const value = this.values[i][query * labelsK.length + key];

@@ -47,6 +47,7 @@ def matrices(
     key: str,
     words: Mapping[str, str],
     side: int = 320,
+    tokens: bool = True,
     on_change: Callable[[Picked], None] | None = None,
 ) -> Picked | None:
     """Draw 1–4 `panels` side by side, rows = queries, columns = keys, and return what was picked since the last run.
@@ -62,7 +63,7 @@ def matrices(
         ValueError: if the panels are not 1–4 or not of the labels' shape, a visible value is not finite, a scale has
         no extent, a position does not exist, or a word is missing.
     """
-    header, arrays = encode(panels, labels_q, labels_k, query, key_index, words=words, side=side)
+    header, arrays = encode(panels, labels_q, labels_k, query, key_index, words=words, side=side, tokens=tokens)
     return mount(_component, key, header, arrays, (len(labels_q), len(labels_k)), on_change)
 
 
@@ -75,6 +76,7 @@ def encode(
     *,
     words: Mapping[str, str],
     side: int = 320,
+    tokens: bool = True,
 ) -> tuple[dict[str, Any], list[NDArray[np.float32]]]:
     """What `matrices` sends: settings and words, and one float32 array (queries, keys) a panel, NaN = masked.
 
@@ -93,6 +95,7 @@ def encode(
         "panels": [_described(panel) for panel in panels],
         "words": wording(words, WORDS),
         "side": int(side),
+        "tokens": tokens,
     }
     return header, [matrix(panel.values, panel.masked, shape, panel.title) for panel in panels]
 

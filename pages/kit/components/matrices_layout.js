@@ -4,9 +4,9 @@ const GAP = 22; // between panels
 const NARROW = 600; // below this width the panels stay in one row and scroll sideways under fixed row labels
 const LABELLED = 9.5; // cells of at least this size have all their labels
 
-/** How steeply column labels rise: the narrower the columns, the steeper, so that neighbours do not touch. */
-function slope(cell) {
-  return ((cell >= 16 ? 45 : 70) / 180) * Math.PI;
+/** How steeply column labels rise: the narrower the columns, the steeper, so that neighbours do not touch. Numbers do not lean. */
+function slope(cell, tokens) {
+  return ((!tokens ? 90 : cell >= 16 ? 45 : 70) / 180) * Math.PI;
 }
 
 /** The cell size that a text of `n` tokens asks for before panels move to a second row. */
@@ -21,13 +21,13 @@ function comfortable(n) {
  * measure: the width of a text at a font size. Returns cell, gutter, head (height of column labels), step (every how
  * many tokens a label), size (of labels), angle (of column labels), slot (width per panel), places [{x, y, top, bottom}], width, height.
  */
-function arrange({ width, count, rows, columns, side, labelsQ, labelsK, measure, heights, ratio }) {
+function arrange({ width, count, rows, columns, side, tokens, labelsQ, labelsK, measure, heights, ratio }) {
   const longest = (labels, size, most) => Math.min(most, Math.max(...labels.map((label) => measure(label, size))));
   const narrow = width < NARROW;
   const limit = Math.min(48, Math.max(side, Math.min(LABELLED * columns, 660)) / Math.max(rows, columns));
   const per = (n) => {
     const labels = longest(labelsQ, 13, narrow ? 84 : 120) + 12;
-    const tail = longest(labelsK, 13, 96) * Math.SQRT1_2;
+    const tail = tokens ? longest(labelsK, 13, 96) * Math.SQRT1_2 : 0;
     return { labels, tail, cell: (width - labels - tail - (n - 1) * GAP) / (n * columns) };
   };
   let across = count;
@@ -49,9 +49,9 @@ function arrange({ width, count, rows, columns, side, labelsQ, labelsK, measure,
   const size = cell >= 15 ? 13 : cell >= 12 ? 12 : 11;
   const step = cell >= LABELLED ? 1 : Math.ceil(12 / cell);
   const gutter = Math.ceil(longest(labelsQ, size, narrow ? 84 : 120)) + 12;
-  const angle = slope(cell);
+  const angle = slope(cell, tokens);
   const text = longest(labelsK, size, 96);
-  const head = Math.ceil(text * Math.sin(angle) + size * Math.cos(angle)) + 8;
+  const head = Math.ceil(tokens ? text * Math.sin(angle) + size * Math.cos(angle) : size) + 8;
   const slot = Math.max(columns * cell, Math.min(200, (width - gutter - 4) / across - GAP));
   const tail = Math.max(0, text * Math.cos(angle) + size - (slot - columns * cell) - cell / 2);
   const { above, below } = heights(slot);
@@ -63,7 +63,7 @@ function arrange({ width, count, rows, columns, side, labelsQ, labelsK, measure,
     return { x: x + 2, top, y: Math.round(top + above + head), bottom: Math.round(top + tall - below) };
   });
   return {
-    cell, size, step, gutter, head, angle, text, slot, across, places, rows, columns,
+    cell, size, step, gutter, head, angle, text, slot, across, places, rows, columns, tokens,
     width: Math.ceil(Math.min(count, across) * (slot + GAP) - GAP + tail) + 4,
     height: Math.ceil(Math.ceil(count / across) * (tall + GAP) - GAP) + 4,
   };

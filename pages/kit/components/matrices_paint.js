@@ -89,17 +89,22 @@ function paintMarks(context, layout, place, { query, key }, look) {
   if (query !== null && key !== null) frame(context, x, y, cell, cell, look.cell, look.strong, cell, look.paper);
 }
 
-/** Slanted labels above a panel. `texts` are already cut to size. */
+/** Labels above a panel, those of tokens slanted. `texts` are already cut to size. */
 function paintColumnLabels(context, layout, place, texts, chosen, hovered, look) {
-  const { cell, size, columns, step, angle } = layout;
+  const { cell, size, columns, step, angle, tokens } = layout;
   for (const i of labelled(columns, step, [chosen, hovered])) {
     const strong = i === chosen || i === hovered;
     context.save();
     context.translate(place.x + (i + 0.5) * cell, place.y - 5);
-    context.rotate(-angle);
     context.font = look.font(size, strong);
     context.fillStyle = i === chosen ? look.key : i === hovered ? look.ink : step > 1 ? look.muted : look.ink;
-    context.fillText(texts[i], size * 0.2, size * 0.33 * Math.sin(angle));
+    if (tokens) {
+      context.rotate(-angle);
+      context.fillText(texts[i], size * 0.2, size * 0.33 * Math.sin(angle));
+    } else {
+      context.textAlign = "center";
+      context.fillText(texts[i], 0, 0);
+    }
     context.restore();
   }
 }

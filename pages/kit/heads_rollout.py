@@ -1,0 +1,70 @@
+"""Attention followed back to the input, layer by layer."""
+
+import streamlit as st
+
+from model.analysis.mixing import View, masked_cells
+from model.analysis.rollout import Rollout, rollout
+from model.trace import Trace
+from pages.kit import chosen_rows, controls, figures, heads_view, numbers, selection
+from pages.kit.figures import Step, Term
+from pages.kit.page import Page
+from pages.kit.show import Kind
+
+
+def draw(page: Page) -> None:
+    """The rollout up to a layer as a matrix, the chosen cell's arithmetic, and what it is not."""
+    say, count = page.say, page.lm.config.n_layers
+    layer = count - 1 if page.sel.rollout_to is None else page.sel.rollout_to
+    st.header(say("rollout_title"), anchor=False)
+    key = selection.widget("rollout_to", layer)
+    if count <= controls.MAX_BUTTONS:
+        st.segmented_control(say.label("rollout_to"), range(count), key=key, required=True)
+    else:
+        st.selectbox(say.label("rollout_to"), range(count), key=key, width=96)
+    found = _rollout(page.run, layer)
+    view = heads_view.as_wanted(page, View(found.weights.float(), masked_cells(page.run)))
+    heads_view.draw_panel(page, view, "rollout", say.plain("rollout_label", layer=layer), "rollout_panel")
+    said = say.plain("rollout_caption", layer=layer) if layer else say.plain("rollout_caption_first")
+    st.html(heads_view.caption(page, said, chosen_rows.note(page), view=view, kind=Kind.COMPUTED, name="rollout_scale"))
+    _draw_cell(page, found, view, layer)
+    st.markdown(say("rollout_text"))
+    st.markdown(say("rollout_honest"))
+    query = page.place.query
+    if layer and query:
+        first = _rollout(page.run, 0)
+        values = {
+            "before": numbers.percent(float(first.weights[query, 0]), 0),
+            "after": numbers.percent(float(found.weights[query, 0]), 0),
+        }
+        labels = {"query": page.run.labels[query], "token": page.run.labels[0]}
+        st.markdown(say("rollout_try", layer=layer, **labels, **values))
+
+
+def _draw_cell(page: Page, found: Rollout, view: View, layer: int) -> None:
+    say, place, labels = page.say, page.place, page.run.labels
+    query, key = place.query, place.key
+    if view.hidden[query, key]:
+        st.markdown(say("cell_hidden", query=labels[query], key=labels[key]))
+        return
+    read, kept, total = (float(part[query, key]) for part in (found.read, found.kept, found.weights))
+    print_ = numbers.probability
+    whole = not page.sel.without_first
+    steps = [
+        Step(say.plain("rollout_read", layer=layer), [Term(f"½ · {print_(2 * read)} = {print_(read)}")]),
+        Step(say.plain("rollout_kept"), [Term(f"½ · {print_(2 * kept)} = {print_(kept)}")]),
+        Step(
+            say.plain("rollout_sum"),
+            [Term(f"{print_(read)} + {print_(kept)} = "), Term(print_(total), "result" if whole else "")],
+        ),
+    ]
+    if not whole:
+        divided = f"{print_(total)} ÷ (1 − {print_(float(found.weights[query, 0]))}) = "
+        shown = Term(print_(float(view.weights[query, key])), "result")
+        steps.append(Step(say.plain("panel_without_first_short", token=labels[0]), [Term(divided), shown]))
+    who = [Term(labels[query], "query"), Term(" → ", "muted"), Term(labels[key], "key")]
+    st.html(figures.arithmetic(who, steps, page.palette))
+
+
+@st.cache_data(show_spinner=False, max_entries=16, hash_funcs={Trace: lambda run: run.id})
+def _rollout(run: Trace, layer: int) -> Rollout:
+    return rollout(run, layer)
