@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import streamlit as st
 
 from model.analysis.alignment import Written
-from model.analysis.guesses import Guesses, guesses
+from model.analysis.guesses import guesses
 from model.analysis.model_card import TranslationScores, translation_scores
 from model.language import LanguageModel
 from pages.kit import figures, numbers, show
 from pages.kit.figures import RowToken
 from pages.kit.three_models import N_GUESSES, ThreeModels
 
+MAX_SHOWN = 40  # tokens of a translation that are drawn, and characters of it that are written
 AROUND = 7  # tokens of the text that are drawn on either side of the gap, and before a continuation
 
 
@@ -50,7 +51,8 @@ def _continue(three: ThreeModels) -> None:
     say, palette, lm = three.page.say, three.page.palette, three.decoder
     st.header(say("continue_title"), anchor=False)
     st.markdown(say("continue", model=lm.name))
-    labels, written = three.decoder_run.labels, three.continued
+    with st.spinner(say.plain("writing", model=lm.name)):
+        labels, written = three.decoder_run.labels, three.continued
     row = [RowToken("…", mark="apart")] if len(labels) > AROUND else []
     row += [RowToken(label) for label in labels[-AROUND:]]
     if written is not None:
@@ -61,9 +63,11 @@ def _continue(three: ThreeModels) -> None:
     _bars(three, "continue_bars", lm, following.ids, following.probabilities, None, alt)
     if written is None:
         text = say.plain("continue_no_room", limit=lm.config.max_positions)
+    elif not written.own:
+        text = say.plain("continue_ended")
     else:
         took = numbers.milliseconds(written.seconds)
-        text = say.plain("continue_caption", n=len(written.own), milliseconds=took, how=_how(three))
+        text = say.plain("continue_caption", n=len(written.own), milliseconds=took)
     show.caption(show.Kind.MEASURED, say.plain("measured"), text)
 
 
@@ -75,8 +79,10 @@ def _translate(three: ThreeModels) -> None:
         section = "translate_no_letter" if not three.english_share else "translate_not_english"
         share = numbers.percent(three.english_share or 0, 0)
         st.info(say(section, share=share, sentence=three.for_translator.text))
-    source, target = lm.tokenizer.decode(three.for_translator.ids[:-1]).strip(), lm.tokenizer.decode(written.own)
-    st.markdown(say("translated", source=source, target=target.strip() or say.plain("translated_nothing")))
+    source, target = (lm.tokenizer.decode(ids).strip() for ids in (three.for_translator.ids[:-1], written.own))
+    if len(target) > MAX_SHOWN:
+        target = f"{target[:MAX_SHOWN]}…"
+    st.markdown(say("translated", source=source, target=target or say.plain("translated_nothing")))
     row = _written(lm, written)
     if row:
         st.html(figures.token_row(row, palette, description=say.plain("translate_alt")))
@@ -98,12 +104,13 @@ def _how(three: ThreeModels) -> str:
 
 
 def _written(lm: LanguageModel, written: Written) -> list[RowToken]:
-    """The new tokens, each with its probability."""
+    """The new tokens, each with its probability; of a long text the first."""
     labels = lm.tokenizer.labels(written.own)
-    return [
+    row = [
         RowToken(label, None, numbers.probability(p), "new")
-        for label, p in zip(labels, written.probabilities, strict=False)
+        for label, p in zip(labels[:MAX_SHOWN], written.probabilities, strict=False)
     ]
+    return row + [RowToken("…", mark="apart")] * (len(labels) > MAX_SHOWN)
 
 
 def _bars(
@@ -138,7 +145,7 @@ def _draw_left_side(three: ThreeModels) -> None:
         left, right = st.columns([1, 1.4], gap="large", vertical_alignment="center")
         own = found.follower
         with left:
-            _tell_sides(three, found)
+            _tell_sides(three)
         with right, st.container(gap="xsmall"):
             alt = say.plain("left_bars_alt")
             _bars(three, "left_bars", three.decoder, found.ids, found.probabilities, own.id, alt)
@@ -147,11 +154,10 @@ def _draw_left_side(three: ThreeModels) -> None:
             show.caption(show.Kind.MEASURED, say.plain("measured"), say.plain("left_caption", **values))
 
 
-def _tell_sides(three: ThreeModels, found: Guesses) -> None:
-    say, place = three.page.say, three.before
-    assert place is not None
-    text = three.text[: three.character].rstrip()
-    seen = text[-60:] if len(text) <= 60 else f"…{text[-60:]}"
+def _tell_sides(three: ThreeModels) -> None:
+    say = three.page.say
+    text = three.seen_before.rstrip()
+    seen = text if len(text) <= 60 else f"…{text[-60:]}"
     if seen:
         st.markdown(say("left", before=seen))
     else:

@@ -124,9 +124,9 @@ def _row(three: ThreeModels, name: str, one: Trace, other: Trace, stack: Stack =
     values, most = differences.tolist(), float(differences.max())
     source = bool(stack)
     if source:
-        labels, before, after = one.source_labels, one.source, other.source
+        labels, new, before, after = one.source_labels, other.source_labels, one.source, other.source
     else:
-        labels, before, after = one.labels, one.tokens, other.tokens
+        labels, new, before, after = one.labels, other.labels, one.tokens, other.tokens
     tokens = [
         RowToken(
             label,
@@ -139,5 +139,7 @@ def _row(three: ThreeModels, name: str, one: Trace, other: Trace, stack: Stack =
     section = "row_all" if all(moved) else "row_none" if not any(moved) else "row_some"
     n, first = sum(moved), labels[moved.index(True)] if any(moved) else ""
     with st.container(gap="xsmall", key=f"row_{name}"):
-        st.markdown(f"**{say(name)}** · {say(section, n=n, of=len(moved), first=first)}")
+        edited = [place for place in range(len(after)) if before[place] != after[place]]
+        put = [say("put", old=labels[place], new=new[place]) for place in edited]
+        st.markdown(" · ".join([f"**{say(name)}**", *put, say(section, n=n, of=len(moved), first=first)]))
         st.html(figures.token_row(tokens, palette, description=say.plain(name)))

@@ -138,6 +138,12 @@ class ThreeModels:
         """The decoder's token at the same place; None where what it reads ends before."""
         return self.for_decoder.position(self.character)
 
+    @property
+    def seen_before(self) -> str:
+        """The text that the decoder has read when it guesses there."""
+        span = None if self.before is None else self.for_decoder.spans[self.before]
+        return self.text[: span[0]] if span else ""
+
     @cached_property
     def from_the_left(self) -> Guesses | None:
         """What the decoder expects there, of what stands before alone. At the start of the text that is nothing but
@@ -164,12 +170,13 @@ class ThreeModels:
 
     @cached_property
     def continued(self) -> Written | None:
-        """What the decoder writes on; None where its context has no room."""
+        """What the decoder writes on, greedily: a search for the most probable whole likes to end at once. None where
+        its context has no room."""
         room = self.decoder.config.max_positions - len(self.for_decoder.ids)
         if room < 1:
             return None
         length = min(N_CONTINUED, room)
-        return _write(self.decoder, self.decoder.name, self.for_decoder.ids, self.page.sel.beam, length)
+        return _write(self.decoder, self.decoder.name, self.for_decoder.ids, 1, length)
 
     @cached_property
     def translated(self) -> Written:

@@ -93,7 +93,7 @@ def test_the_encoder_fills_the_gap(reader: LanguageModel) -> None:
 
 
 def test_the_decoder_goes_on_and_guesses_the_gap_from_the_left(storyteller: LanguageModel) -> None:
-    page, run = opened(**PLACE, beam="1"), storyteller.trace(SENTENCE)
+    page, run = opened(**PLACE), storyteller.trace(SENTENCE)
     expected = run.logits.double().softmax(-1).topk(6).values
     np.testing.assert_allclose(array(figure(page, "continue_bars_alt")["x"]), expected[-1], rtol=1e-4)
     place = run.labels.index("·book")
@@ -104,6 +104,18 @@ def test_the_decoder_goes_on_and_guesses_the_gap_from_the_left(storyteller: Lang
     assert [label for _, label, _ in new] == storyteller.tokenizer.labels([step.id for step in own])
     assert [number for _, _, number in new] == [probability(float(np.exp(step.logprob))) for step in own]
     assert re.findall(r"All that it saw is (.*)", said(page)) == ["`She reads a`"]
+
+
+def test_a_token_of_the_decoder_that_holds_the_gap_and_more_is_guessed_from_what_stands_before_all_of_it(
+    reader: LanguageModel, storyteller: LanguageModel
+) -> None:
+    text = "那只小猫坐在垫子上，因为它"
+    labels = storyteller.tokenizer.labels(storyteller.ids(text))
+    assert "因为" in labels
+    assert "为" in reader.tokenizer.labels(reader.ids(text))
+    page = opened(text=text)
+    assert Prose("architectures").plain("fill_alt", token="为") in rows(page), "the page's own choice"
+    assert re.findall(r"All that it saw is (.*)", said(page)) == ["`那只小猫坐在垫子上，`"]
 
 
 def test_at_the_first_token_the_decoder_has_only_its_start(storyteller: LanguageModel) -> None:
