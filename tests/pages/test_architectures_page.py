@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -16,13 +17,16 @@ from model.analysis.model_card import translation_scores
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
 from model.trace import Trace
-from pages.kit import figures
+from model.zoo.catalog import CATALOG
+from pages.kit import figures, loading
 from pages.kit.figures import RowToken
 from pages.kit.numbers import probability, three_digits
 from pages.kit.palette import DARK, LIGHT, Palette
 from pages.kit.prose import Prose
 from pages.kit.three_models import MAX_TOKENS
 from tests.cases import TEXTS
+from tests.model.test_parity_families import ENCODERS
+from tests.model.tiny import randomise
 from tests.pages.component_io import pick, sent
 from tests.pages.reading import AWKWARD, array, read
 from tests.pages.visit import remarks, selection, visit, well
@@ -286,6 +290,47 @@ def test_a_generated_text_is_read_too(storyteller: LanguageModel) -> None:
     header, _ = sent(page, "mask_encoder")
     assert "·dog" in header["labels_q"]
     assert row(page, "change_decoder")[1][0] == "chosen"
+
+
+@pytest.fixture
+def own_models(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator's folder with two tiny random BERTs: one that fills gaps, one without an output for tokens."""
+    tokenizer = CATALOG["reader"].folder / "tokenizer.json"
+    for name, family in {"own-bert": "bert, masked", "own-vectors": "bert"}.items():
+        model, config, options = ENCODERS[family]
+        randomise(model(config(**options | {"vocab_size": 6144}))).save_pretrained(tmp_path / name)
+        shutil.copy(tokenizer, tmp_path / name)
+    monkeypatch.setenv("ATLAS_MODELS", str(tmp_path))
+
+
+@pytest.mark.usefixtures("own_models")
+def test_an_encoder_of_the_readers_own_fills_the_gap() -> None:
+    page = opened(text=SENTENCE, model="own-bert", token="5")
+    lm = loading.model("own-bert")
+    ids = lm.ids(SENTENCE)
+    with torch.no_grad():
+        logits = lm.transformer(torch.tensor([with_gap(lm, ids, 5)]))[0, 5]
+    expected = logits.double().softmax(-1).topk(6).values
+    np.testing.assert_allclose(array(figure(page, "fill_bars_alt")["x"]), expected, rtol=1e-4)
+    assert "**own\u2060-bert** was trained" in said(page) or "**own-bert** was trained" in said(page)
+    assert "**storyteller** was trained" in said(page)
+    assert remarks(page) == ""
+
+
+@pytest.mark.usefixtures("own_models")
+def test_a_model_of_vectors_alone_is_told_of_and_replaced() -> None:
+    page = opened(text=SENTENCE, model="own-vectors")
+    assert "own-vectors turns texts into vectors" in remarks(page)
+    assert "**reader** was trained" in said(page)
+
+
+@pytest.mark.parametrize("weights", ["bfloat16", "int8"])
+def test_a_decoder_in_fewer_bits_is_the_one_that_is_shown(weights: str) -> None:
+    page = opened(**PLACE, weights=weights)
+    run = loading.model("storyteller", weights).trace(SENTENCE)
+    expected = run.logits[-1].float().softmax(-1).topk(6).values
+    np.testing.assert_allclose(array(figure(page, "continue_bars_alt")["x"]), expected, rtol=1e-3)
+    assert row(page, "change_decoder")[3][2] == "="
 
 
 def test_every_figure_says_where_it_is_from() -> None:
