@@ -101,12 +101,13 @@ def _parts(page: Page, work: Writing) -> tuple[Any, ...]:
                 special=node.ids[-1] in page.lm.config.eos_ids,
             )
         )
-    # Where a text goes on, a hypothesis that was dropped has no end of its own.
+    # Where others go on, a hypothesis that was dropped has no end of its own.
+    forks = {node.parent for node in nodes}
     ends = [(number, [paths[one] for one in node.ends]) for number, node in enumerate(nodes)]
     shown = [
         (number, some)
         for number, some in ends
-        if any(path.kind != "dropped" or nodes[number].kind == "dropped" for path in some)
+        if some and (number not in forks or any(path.kind != "dropped" for path in some))
     ]
     leaves = [component.Leaf(number, *_ending(page, work, nodes[number], some)) for number, some in shown]
     ids, prompt = tuple(page.run.tokens), work.prompt

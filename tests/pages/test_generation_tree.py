@@ -137,6 +137,9 @@ def test_the_tree_shows_the_texts_and_what_beam_search_dropped(storyteller: Lang
     leaves = [leaf["text"] for leaf in drawn["leaves"]]
     for name in ("Greedy", "Seed 6", "Seed 7", "Beam 3", "No. 2 in the beam"):
         assert sum(name in leaf for leaf in leaves) == 1
+    forks = {twig["parent"] for twig in drawn["twigs"]}
+    assert all(leaf["parent"] not in forks for leaf in drawn["leaves"] if leaf["kind"] == "dropped")
+    assert sum(leaf["kind"] == "dropped" for leaf in drawn["leaves"]) > 3
     places = [(twig["row"], twig["column"]) for twig in drawn["twigs"]]
     assert len(set(places)) == len(places)
 

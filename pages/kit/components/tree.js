@@ -60,9 +60,10 @@ class Tree {
     const right = (part) => left[part.column] + part.width;
     const middle = (part) => part.row * Tree.ROW + Tree.ROW / 2;
     const kept = new Set();
-    for (const part of this.parts) {
+    let before = this.edges;
+    for (const part of branchByBranch(this.parts, this.children)) {
       kept.add(part.s);
-      this.place(part, left[part.column], middle(part));
+      before = this.place(part, left[part.column], middle(part), before);
     }
     for (const [serial, { chip }] of this.chips) {
       if (kept.has(serial)) continue;
@@ -77,8 +78,9 @@ class Tree {
       // At the end of its own row it stands close to the token, in a row of its own below it.
       const x = leaf.row === parent.row ? right(parent) + 7 : left[leaf.column] ?? right(parent) + Tree.GAP;
       leaf.x = x;
-      const firsts = this.parts.filter((part) => part.row === leaf.row && part.column <= leaf.column);
-      leaf.from = Math.min(x, ...firsts.map((part) => left[part.column]));
+      let first = parent;
+      while (first.parent !== null && this.parts[first.parent].row === leaf.row) first = this.parts[first.parent];
+      leaf.from = first.row === leaf.row ? left[first.column] : x;
       leaf.note = note;
       width = Math.max(width, x + this.width(leaf.text, "leaf"));
     });
@@ -134,14 +136,15 @@ class Tree {
     return this.widths.get(key);
   }
 
-  place(part, x, y) {
+  /** Put a part there, a new one right behind the element `before`; returns its element. */
+  place(part, x, y, before) {
     let shown = this.chips.get(part.s);
     const key = JSON.stringify([part.label, part.spaces, part.p, part.kind, part.special]);
     if (!shown) {
       const chip = element("span", "chip fresh");
       chip.setAttribute("role", "treeitem");
       chip.dataset.serial = part.s;
-      this.field.append(chip);
+      before.after(chip);
       this.chips.set(part.s, (shown = { chip, key: null }));
     }
     const { chip } = shown;
@@ -160,6 +163,7 @@ class Tree {
     chip.style.width = `${part.width}px`;
     chip.style.left = `${x}px`;
     chip.style.top = `${y - Tree.CHIP / 2}px`;
+    return chip;
   }
 
   paint(chip, p) {
@@ -264,35 +268,13 @@ class Tree {
     if (event.key === "Escape") return this.tip.hide();
     const part = this.find(event);
     if (!part) return;
-    const index = this.bySerial.get(part.s);
-    const goals = {
-      ArrowLeft: () => part.parent ?? index,
-      ArrowRight: () => this.children[index][0] ?? index,
-      ArrowUp: () => this.beside(part, -1),
-      ArrowDown: () => this.beside(part, 1),
-      Home: () => 0,
-      End: () => this.end(index),
-    };
-    if (event.key in goals) {
-      this.chips.get(this.parts[goals[event.key]()].s).chip.focus();
+    const goal = walked(event.key, this.bySerial.get(part.s), this.parts, this.children);
+    if (goal !== null) {
+      this.chips.get(this.parts[goal].s).chip.focus();
       this.mark();
     } else if (event.key === "Enter" || event.key === " ") this.pick(part);
     else return;
     event.preventDefault();
-  }
-
-  /** The nearest token in the next row that has one above (−1) or below (1). */
-  beside(part, way) {
-    const far = (other) => Math.abs(other.row - part.row) * 1000 + Math.abs(other.column - part.column);
-    const there = this.parts.filter((other) => (other.row - part.row) * way > 0);
-    const nearest = there.reduce((best, other) => (far(other) < far(best) ? other : best), there[0]);
-    return this.bySerial.get((nearest ?? part).s);
-  }
-
-  end(index) {
-    let last = index;
-    while (this.children[last].length) [last] = this.children[last];
-    return last;
   }
 
   close() {
