@@ -12,16 +12,20 @@ from datetime import date
 
 import torch
 
-from tests.benchmarks import engine, screen
+from tests.benchmarks import engine, readers, screen
 from tests.benchmarks.measure import Result, busy_share
 
 BENCHMARKS = {
     "trace": engine.trace,
     "decode": engine.decode,
     "hooks": engine.hooks,
+    "attention": engine.attention,
+    "cache": engine.cache,
     "start": screen.start,
     "slider": screen.slider,
     "page": screen.page,
+    "readers": readers.readers,
+    "memory": readers.memory,
 }
 MAX_BUSY = 0.15
 

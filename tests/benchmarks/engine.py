@@ -1,60 +1,151 @@
-"""The model room: a full trace against a plain pass, and decoding against Transformers."""
+"""The model room: traces, hook points, attention, the cache, and decoding, each against its counterpart."""
 
 from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import torch
 
 from model import load
-from model.hooks import observe
+from model.generation import Step
+from model.kernels import Visible, explicit, fused
+from model.language import LanguageModel
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG
-from tests.benchmarks.measure import Result, alternate, slowdown, speedup
+from tests.benchmarks.measure import Result, Sample, alternate, slowdown, speedup
+from tests.benchmarks.unhooked import without_hooks
 
 TEXT = "Once upon a time, there was a little girl named Lily. She loved to play outside in the park with her friends."
+GREEDY = SamplingSettings(temperature=0)
+LENGTHS = (64, 256, 1024, 4096)  # of attention
+PLACES = (32, 128, 256, 480)  # in a text that is written
+AROUND = 12  # tokens before and behind a place
 
 
 def trace() -> list[Result]:
-    """A full trace of 64 tokens against a plain forward pass; target 1.5 times at most."""
-    lm = load("storyteller", device="cpu")
-    ids = (lm.tokenizer.encode(TEXT) * 4)[:64]
-    x = torch.tensor([ids])
+    """A full trace against a plain pass (1.5 times at most) and TransformerLens (half of its time at most)."""
+    from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
 
-    def plain() -> None:
-        with torch.no_grad():
+    lm = load("storyteller", device="cpu")
+    same = _reference()
+    lens = build_bridge_from_module(same, "LlamaForCausalLM", hf_config=same.config)
+    results = []
+    for n in (10, 64):
+        ids = (lm.tokenizer.encode(TEXT) * 4)[:n]
+        x = torch.tensor([ids])
+
+        @torch.no_grad()
+        def plain(x: torch.Tensor = x) -> None:
             lm.transformer(x)
 
-    ours, other = alternate(lambda: lm.trace(ids), plain, repeats=40)
-    return [slowdown("trace", "full trace of 64 tokens : plain pass", ours, other, target=1.5)]
+        @torch.no_grad()
+        def theirs(x: torch.Tensor = x) -> torch.Tensor:
+            logits: torch.Tensor = lens.run_with_cache(x)[0]
+            return logits
+
+        torch.testing.assert_close(lm.trace(ids)["hook_logits"], theirs()[0], rtol=1e-3, atol=1e-3)
+        ours, other, cached = alternate(lambda ids=ids: lm.trace(ids), plain, theirs, repeats=40)
+        what = f"full trace of {n} tokens"
+        results.append(slowdown("trace", f"{what} : a plain pass", ours, other, target=1.5))
+        results.append(speedup("trace", f"{what} : TransformerLens run_with_cache", ours, cached, target=2))
+    return results
 
 
 def hooks() -> list[Result]:
-    """Decoding with an observer at every hook point against decoding with nobody listening."""
+    """A pass that nobody listens to against the same pass with its hook points removed; target 1.05 times."""
     lm = load("storyteller", device="cpu")
-    settings = SamplingSettings(temperature=0)
+    results = []
+    for n, repeats in ((1, 400), (64, 100)):
+        x = torch.tensor([(lm.tokenizer.encode(TEXT) * 4)[:n]])
+        bare = without_hooks(lm.transformer, x)
 
-    def quiet() -> None:
-        list(lm.generate(TEXT, 40, settings))
+        @torch.no_grad()
+        def run(transformer: torch.nn.Module, x: torch.Tensor = x) -> None:
+            transformer(x)
 
-    def watched() -> None:
-        with observe(lambda name, value: None):
-            list(lm.generate(TEXT, 40, settings))
+        ours, other = alternate(lambda: run(lm.transformer), lambda bare=bare: run(bare), repeats=repeats)
+        what = f"a pass of {n} token{'s' if n > 1 else ''} : without hook points"
+        results.append(slowdown("hooks", what, ours, other, target=1.05))
+    return results
 
-    ours, other = alternate(watched, quiet, repeats=10)
-    return [slowdown("hooks", "40 tokens watched : not watched", ours, other, target=None)]
+
+def attention() -> list[Result]:
+    """Fused attention against explicit attention by length, in the bundled model's own shape."""
+    config = load("storyteller", device="cpu").config
+    results = []
+    for length in LENGTHS:
+        shape = (1, config.n_heads, length, config.d_head)
+        q, k, v = torch.randn((3, *shape), generator=torch.Generator().manual_seed(length))
+        visible = Visible(causal=True)
+
+        @torch.no_grad()
+        def run(kernel: Any, parts: Any = (q, k, v, visible)) -> None:
+            kernel(*parts)
+
+        ours, other = alternate(lambda: run(fused), lambda: run(explicit), repeats=15 if length < 4096 else 5)
+        what = f"fused : explicit attention, {length:,} tokens"
+        results.append(speedup("attention", what, ours, other, target=None))
+    return results
+
+
+def cache() -> list[Result]:
+    """Writing with the cache against writing without, by place in the text; with it time stays flat (1.25 times)."""
+    lm = load("storyteller", device="cpu")
+    lm.transformer.config = replace(lm.config, eos_id=None, more_eos_ids=())  # writes on until all places are reached
+    ids = lm.tokenizer.encode(TEXT)[:4]
+    new = max(PLACES) + AROUND - len(ids)
+    cached: list[float] = []
+    uncached: list[float] = []
+    for _ in range(2):  # the first is there to warm up
+        writers = [lm.generate(ids, new, GREEDY, use_cache=use) for use in (True, False)]
+        cached.clear()
+        uncached.clear()
+        for _ in range(new):
+            chosen = [_timed(writer, times) for writer, times in zip(writers, (cached, uncached), strict=True)]
+            if chosen[0] != chosen[1]:
+                raise AssertionError("The two sides wrote different texts: the comparison would mean nothing.")
+
+    def around(times: list[float], place: int) -> Sample:
+        here = place - len(ids)
+        return Sample(tuple(times[here - AROUND : here + AROUND]))
+
+    results = []
+    for place in PLACES:
+        ours, other = around(cached, place), around(uncached, place)
+        results.append(speedup("cache", f"token {place} with : without the cache", ours, other, target=None))
+    return [*results, _flat(lm, ids)]
+
+
+def _flat(lm: LanguageModel, ids: list[int]) -> Result:
+    """Late against early tokens with the cache, in turns, with no other pass between them."""
+    written = [step.id for step in lm.generate(ids, max(PLACES), GREEDY)]
+    early, late = PLACES[0], PLACES[-1]
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(5):
+        writers = [lm.generate([*ids, *written][:n], AROUND, GREEDY) for n in (early, late)]
+        for writer in writers:
+            next(writer)  # reads the text so far
+        for _ in range(AROUND - 1):
+            for writer, spent in zip(writers, times, strict=True):
+                _timed(writer, spent)
+    samples = [Sample(tuple(spent)) for spent in times]
+    what = f"with the cache, token {late} : token {early}"
+    return slowdown("cache", what, samples[1], samples[0], target=1.25)
 
 
 def decode() -> list[Result]:
     """Greedy decoding of the bundled model against Transformers' generate on the same weights; target 3 times."""
-    from transformers import LlamaForCausalLM
-
     lm = load("storyteller", device="cpu")
-    theirs = LlamaForCausalLM.from_pretrained(CATALOG["storyteller"].folder, dtype=torch.float32)
+    theirs = _reference()
     ids = lm.tokenizer.encode(TEXT)
     x, new = torch.tensor([ids]), 100
-    settings = SamplingSettings(temperature=0)
 
     def ours_() -> list[int]:
-        return [step.id for step in lm.generate(ids, new, settings)]
+        return [step.id for step in lm.generate(ids, new, GREEDY)]
 
     def theirs_() -> list[int]:
         out = theirs.generate(
@@ -62,9 +153,43 @@ def decode() -> list[Result]:
         )
         return out[0, len(ids) :].tolist()
 
-    written = ours_()
-    if theirs_() != written:
+    if theirs_() != ours_():
         raise AssertionError("The two sides wrote different texts: the comparison would mean nothing.")
-    ours, other = alternate(ours_, theirs_, repeats=10)
-    what = "greedy decoding, storyteller : Transformers' generate"
-    return [speedup("decode", what, ours, other, target=3.0, amount=new)]
+    matrices = [p.detach().t() for p in lm.transformer.parameters() if p.dim() == 2]  # as they lie: (in, out)
+    rows = [torch.randn(1, len(m)) for m in matrices]
+    memory = torch.cat([m.t().flatten() for m in matrices])
+
+    @torch.inference_mode()
+    def products() -> None:
+        for _ in range(new):
+            for row, matrix in zip(rows, matrices, strict=True):
+                torch.mm(row, matrix)
+
+    @torch.inference_mode()
+    def reading() -> None:
+        for _ in range(new):
+            memory.sum()
+
+    ours, other, product, read = alternate(ours_, theirs_, products, reading, repeats=10)
+    name = "greedy decoding, storyteller"
+    return [
+        speedup("decode", f"{name} : Transformers' generate", ours, other, target=3, amount=new),
+        speedup("decode", f"{name} : products of its matrices with one row", ours, product, target=None, amount=new),
+        speedup("decode", f"{name} : plain reading of its weights", ours, read, target=None, amount=new),
+    ]
+
+
+def _reference() -> Any:
+    """The bundled model in Transformers."""
+    from transformers import LlamaForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    return LlamaForCausalLM.from_pretrained(CATALOG["storyteller"].folder, dtype=torch.float32).eval()
+
+
+def _timed(writer: Iterator[Step], times: list[float]) -> int:
+    begun = time.perf_counter()
+    (step,) = itertools.islice(writer, 1)
+    times.append(time.perf_counter() - begun)
+    return step.id
