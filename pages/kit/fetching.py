@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from model.zoo.catalog import CATALOG, Entry, available
+from model.zoo.catalog import CATALOG, KINDS, Entry, available
 from model.zoo.fetch import FetchCancelled, fetch
 from pages.kit import loading, numbers, selection
-from pages.kit.prose import COMMON, Prose
+from pages.kit.prose import COMMON, Prose, escape
 
 ALLOWED = os.environ.get("ATLAS_FETCH", "on") != "off"  # the operator may forbid readers to start downloads
 
@@ -73,12 +73,14 @@ def jobs() -> Jobs:
 
 def draw() -> None:
     """Under the choice of a model: what is in memory, and what else there is."""
-    st.fragment(_more)()
+    st.fragment(_more)(selection.current())
 
 
-def _more() -> None:
+def _more(drawn: selection.Selection) -> None:
     """The list is made when it is opened: its many parts would be sent, and drawn unseen, in every run of a page."""
-    say = Prose(COMMON, selection.current().lang)
+    if selection.current() != drawn:
+        st.rerun()  # another model was chosen here: all of the page shows it
+    say = Prose(COMMON, drawn.lang)
     with st.popover(say.label("more_models"), width="stretch", key="more_models", on_change="rerun") as more:
         if jobs().running():
             st.fragment(_watched, run_every=1.0)()
@@ -95,20 +97,49 @@ def _watched() -> None:
 
 
 def _list(say: Prose) -> None:
+    """All models by kind: those that are here, with what they take, and those that can be fetched."""
     here, sizes = available(), loading.models().sizes()
     used, limit = (_megabytes(n) for n in (sum(sizes.values()), loading.models().limit))
     st.caption(say("models_in_memory", used=used, limit=limit))
+    entries = [entry for entry in (CATALOG | here).values() if entry.listed and (entry.id in here or entry.sources)]
     with st.container(height=340, border=False, key="models_to_get"):
-        for entry in CATALOG.values():
-            if entry.id not in here and entry.sources:
-                _offer(entry, say)
+        for kind in KINDS:
+            group = [entry for entry in entries if entry.kind == kind]
+            if group:
+                st.caption(f"**{say.label(f'kinds_{kind}')}**")
+            for entry in group:
+                with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+                    if entry.id in here:
+                        # It may be in memory in several formats; the name comes first in each one's key.
+                        memory = sum(size for key, size in sizes.items() if key.split(", ")[0] == entry.id)
+                        _here(entry, memory, say)
+                    else:
+                        st.markdown(_about(entry, say))
+                        _offer(entry, say)
+
+
+def _about(entry: Entry, say: Prose) -> str:
+    """Name, size, languages and licence; of the operator's own only what is known."""
+    millions = entry.parameters / 1e6
+    parts = [escape(part) for part in (", ".join(entry.languages), entry.licence) if part]
+    if entry.parameters:
+        parts.insert(0, say("model_millions", millions=f"{millions:,.1f}" if millions < 10 else f"{millions:,.0f}"))
+    return "  \n".join(part for part in (say("model_name", name=entry.id), " · ".join(parts)) if part)
+
+
+def _here(entry: Entry, memory: int, say: Prose) -> None:
+    state = say("model_bundled" if not entry.sources and entry.kind != "own" else "model_here")
+    state += f" · {_megabytes(entry.nbytes)} MB"
+    if memory:
+        state += " · " + say("model_in_memory", memory=_megabytes(memory))
+    st.markdown(f"{_about(entry, say)}  \n:small[{state}]")
+    if entry.id != selection.current().model:
+        key = f"show_{entry.id}"
+        st.button(say.label("model_show"), key=key, on_click=selection.update, kwargs={"model": entry.id})
 
 
 def _offer(entry: Entry, say: Prose) -> None:
     job, size = jobs().get(entry.id), _megabytes(entry.nbytes)
-    about = {"kind": say.plain(f"kind_{entry.kind}"), "licence": entry.licence}
-    about |= {"millions": f"{entry.parameters / 1e6:,.0f}", "languages": ", ".join(entry.languages)}
-    st.markdown(say("model_offer", name=entry.id, **about))
     if job is not None and not job.ended.is_set():
         share = min(1.0, job.done / max(1, job.total))
         st.progress(share, say.label("model_arriving", done=_megabytes(job.done), total=size))

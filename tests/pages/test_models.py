@@ -11,6 +11,7 @@ from model.zoo.catalog import CATALOG, Entry
 from model.zoo.files import CheckpointError
 from pages.kit import fetching, loading
 from pages.kit.loading import ModelCache
+from pages.kit.prose import Prose
 from pages.kit.sitemap import ABOUT_NEXT_TOKEN, PAGES
 from tests.model.test_parity_families import DECODERS, ENCODERS
 from tests.model.tiny import randomise
@@ -169,3 +170,29 @@ def test_what_pages_keep_of_a_model_leaves_with_it(monkeypatch):
     assert list(loading.models().sizes()) == ["storyteller"]
     gc.collect()
     assert (model(), table(), tokenizer()) == (None, None, None)
+
+
+def test_the_list_of_models_is_grouped_by_kind_and_says_what_is_here():
+    app = with_list(well(visit("tokenization", model="qwen3")))
+    texts = [e.value for e in app.sidebar if e.type in ("markdown", "caption")]
+    say = Prose("common")
+    headings = [say.plain(f"kinds_{kind}") for kind in ("base", "chat", "masked", "sentences", "own")]
+    places = [texts.index(f"**{heading}**") for heading in headings]
+    assert places == sorted(places)
+    # The one that is bundled, with its size, its licence and its state; nothing to fetch.
+    (about,) = [text for text in texts if text.startswith("**storyteller**")]
+    assert "6\\.5 M parameters · en\\, zh · MIT" in about
+    assert "bundled · 13 MB" in about
+    # One to fetch, with the bytes of the download.
+    (about,) = [text for text in texts if text.startswith(r"**smollm2")]
+    assert places[1] < texts.index(about) < places[2]
+    assert "135 M parameters" in about
+    assert app.button(key="get_smollm2-135m-instruct").label == "Get it (93 MB)"
+    # The operator's own: in memory, and another that is shown by a click.
+    (about,) = [text for text in texts if text.startswith("**qwen3**")]
+    nbytes = loading.model("qwen3").nbytes
+    assert "on this machine" in about
+    assert f"in memory: {round(nbytes / 1e6)} MB" in about
+    assert not [b for b in app.button if b.key == "show_qwen3"]
+    app = well(app.button(key="show_gpt2").click().run())
+    assert selection(app).model == "gpt2"
