@@ -61,6 +61,8 @@ def draw(page: Page) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         heads_mix.draw(page)
+        with st.container(border=True, key="aside_cross"):
+            draw_cross(page)
     with right:
         heads_rollout.draw(page)
 
@@ -153,6 +155,13 @@ def draw_try(page: Page) -> None:
     )
     if page.sel.scale != "log":
         st.markdown(say("try_log", pale=numbers.percent(pale_share(page.run), 0), weight=PALE))
+
+
+def draw_cross(page: Page) -> None:
+    """Where the attention is that this model lacks."""
+    st.markdown(page.say("cross"))
+    address = selection.to_parameters(page.sel)
+    st.page_link("pages/architectures.py", label=page.say.label("page_architectures"), query_params=address)
 
 
 @st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Trace: lambda run: run.id})

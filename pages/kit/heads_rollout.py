@@ -40,6 +40,10 @@ def draw(page: Page) -> None:
         st.markdown(say("rollout_try", layer=layer, **labels, **values))
 
 
+def _printed(value: float) -> str:
+    return numbers.power_of_ten(value) if 0 < value < 1e-6 else numbers.probability(value)
+
+
 def _draw_cell(page: Page, found: Rollout, view: View, layer: int) -> None:
     say, place, labels = page.say, page.place, page.run.labels
     query, key = place.query, place.key
@@ -47,19 +51,18 @@ def _draw_cell(page: Page, found: Rollout, view: View, layer: int) -> None:
         st.markdown(say("cell_hidden", query=labels[query], key=labels[key]))
         return
     read, kept, total = (float(part[query, key]) for part in (found.read, found.kept, found.weights))
-    print_ = numbers.probability
     whole = not page.sel.without_first
     steps = [
-        Step(say.plain("rollout_read", layer=layer), [Term(f"½ · {print_(2 * read)} = {print_(read)}")]),
-        Step(say.plain("rollout_kept"), [Term(f"½ · {print_(2 * kept)} = {print_(kept)}")]),
+        Step(say.plain("rollout_read", layer=layer), [Term(f"½ · {_printed(2 * read)} = {_printed(read)}")]),
+        Step(say.plain("rollout_kept"), [Term(f"½ · {_printed(2 * kept)} = {_printed(kept)}")]),
         Step(
             say.plain("rollout_sum"),
-            [Term(f"{print_(read)} + {print_(kept)} = "), Term(print_(total), "result" if whole else "")],
+            [Term(f"{_printed(read)} + {_printed(kept)} = "), Term(_printed(total), "result" if whole else "")],
         ),
     ]
     if not whole:
-        divided = f"{print_(total)} ÷ (1 − {print_(float(found.weights[query, 0]))}) = "
-        shown = Term(print_(float(view.weights[query, key])), "result")
+        divided = f"{_printed(total)} ÷ (1 − {_printed(float(found.weights[query, 0]))}) = "
+        shown = Term(_printed(float(view.weights[query, key])), "result")
         steps.append(Step(say.plain("panel_without_first_short", token=labels[0]), [Term(divided), shown]))
     who = [Term(labels[query], "query"), Term(" → ", "muted"), Term(labels[key], "key")]
     st.html(figures.arithmetic(who, steps, page.palette))

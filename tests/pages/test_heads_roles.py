@@ -135,3 +135,10 @@ def test_a_link_to_a_layer_that_is_not_there_is_mended() -> None:
     page = opened(rollout_to="40", roles_on="nothing")
     assert (selection(page).rollout_to, selection(page).roles_on) == (5, "text")
     assert loading.model("storyteller").config.n_layers == 6
+
+
+def test_cross_attention_is_one_click_away() -> None:
+    page = opened(text="a cat")
+    (link,) = [link.proto for link in page.main.get("page_link") if "architectures" in link.proto.page]
+    assert link.label == "Three architectures"
+    assert "text=a" in link.query_string
