@@ -9,7 +9,6 @@ from model.analysis.mixing import (
     at_least,
     layer_patterns,
     masked_cells,
-    share_of_cells_below,
     without_first,
 )
 from model.trace import Trace
@@ -32,7 +31,6 @@ from pages.kit.figures import Tiles
 from pages.kit.page import Page, opening
 
 N_HALF = 18  # more layers or heads side by side need the whole width
-PALE = 0.05  # a weight whose colour is hardly told from paper
 
 
 def draw(page: Page) -> None:
@@ -138,7 +136,8 @@ def draw_try(page: Page) -> None:
     """What there is to see in this run, in its own numbers."""
     say = page.say
     st.markdown(say("try_title"))
-    parked = heads_roles.of_run(page.run).get("first")
+    surveyed = heads_roles.of_run(page.run)
+    parked = surveyed.roles.get("first")
     if parked is None:
         st.markdown(say("try_one_token"))
         return
@@ -154,7 +153,7 @@ def draw_try(page: Page) -> None:
         on_click=lambda: selection.update(layer=layer, head=head, query=None, key=None),
     )
     if page.sel.scale != "log":
-        st.markdown(say("try_log", pale=numbers.percent(pale_share(page.run), 0), weight=PALE))
+        st.markdown(say("try_log", pale=numbers.percent(surveyed.below, 0), weight=heads_roles.PALE))
 
 
 def draw_cross(page: Page) -> None:
@@ -172,12 +171,6 @@ def tile(run: Trace, scale: str, leave_first: bool, threshold: float) -> Tiles:
     masked = without_first(hidden.float(), hidden).hidden if leave_first else hidden
     patterns = (at_least(view.weights, threshold).numpy() for view in views)
     return figures.tile_patterns(patterns, masked=masked.numpy(), scale=scale, floor=heads_view.LOG_FOOT)
-
-
-@st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
-def pale_share(run: Trace) -> float:
-    """How many of the cells are hardly told from paper."""
-    return share_of_cells_below(run, PALE)
 
 
 draw(opening("heads"))

@@ -70,16 +70,3 @@ def without_first(weights: Tensor, hidden: Tensor) -> View:
 def at_least(weights: Tensor, threshold: float) -> Tensor:
     """`weights` with 0 for those below `threshold`."""
     return weights.where(weights >= threshold, 0)
-
-
-def share_of_cells_below(run: Trace, weight: float) -> float:
-    """How many of the cells that the mask leaves open hold less than `weight`, over all heads, as a share of 1.
-
-    Raises:
-        ValueError: if the mask leaves nothing open.
-    """
-    open_ = ~masked_cells(run)
-    if not bool(open_.any()):
-        raise ValueError("The mask leaves no cell open.")
-    below = sum(int(((pattern < weight) & open_).sum()) for pattern in layer_patterns(run))
-    return below / (int(open_.sum()) * run.config.n_layers * run.config.n_heads)

@@ -45,6 +45,18 @@ class RoleScores:
         return layer, head
 
 
+@dataclass(frozen=True)
+class Survey:
+    """What one walk through all heads of a run finds.
+
+    `roles` are those that the text allows, by name. `below` is how many of the cells that the mask leaves open hold
+    less than the weight that was asked for, over all heads, as a share of 1.
+    """
+
+    roles: dict[str, RoleScores]
+    below: float
+
+
 def role_cells(role: str, tokens: Sequence[int], visible: Tensor) -> Tensor:
     """`(T, T)` bool: the keys that a role is about, for each query, among those that `visible` `(T, T)` leaves open.
 
@@ -86,20 +98,33 @@ def row_entropies(pattern: Tensor, visible: Tensor) -> Tensor:
 
 
 def measure_roles(run: Trace) -> dict[str, RoleScores]:
-    """Every role that the run's text allows, by name; one layer's patterns are in memory at a time.
+    """Every role that the run's text allows, by name; see `survey`."""
+    return survey(run, 0).roles
+
+
+def survey(run: Trace, weight: float) -> Survey:
+    """Every role that the run's text allows, and how many cells hold less than `weight`.
 
     A text allows a role if at least one row counts: without a repeated token there is no "same" and no "induction".
+    Patterns of long texts take longer to compute than to read, so there is one walk for all; one layer's are in memory
+    at a time.
+
+    Raises:
+        ValueError: if the mask leaves no cell open.
     """
     visible = ~masked_cells(run)
+    if not bool(visible.any()):
+        raise ValueError("The mask leaves no cell open.")
     cells = {role: role_cells(role, run.tokens, visible) for role in SHARES}
     cells = {role: of for role, of in cells.items() if bool(of.any())}
-    shares, entropies = [], []
+    shares, entropies, below = [], [], 0
     if cells:  # the mean of the rows' sums is one product of the pattern with the cells, each ÷ the number of rows
         divided = torch.stack([(of / of.any(-1).sum()).flatten() for of in cells.values()], dim=1)
     for pattern in layer_patterns(run):
         if cells:
             shares.append(pattern.flatten(1) @ divided)  # (H, roles)
         entropies.append(row_entropies(pattern, visible).mean(-1))
+        below += int(((pattern < weight) & visible).sum())
     even = visible / visible.sum(-1, keepdim=True).clamp_min(1)
     found = {}
     for number, (role, of) in enumerate(cells.items()):
@@ -109,7 +134,8 @@ def measure_roles(run: Trace) -> dict[str, RoleScores]:
     if bool(with_choice.any()):
         mean = float(row_entropies(even, visible).mean())
         found[ENTROPY] = RoleScores(torch.stack(entropies), _places(with_choice), mean)
-    return found
+    n_cells = int(visible.sum()) * run.config.n_layers * run.config.n_heads
+    return Survey(found, below / n_cells)
 
 
 def row_values(run: Trace, layer: int, head: int) -> dict[str, list[float]]:

@@ -12,9 +12,10 @@ from model.analysis.roles import (
     SCORES,
     WINDOW,
     RoleScores,
-    measure_roles,
+    Survey,
     repeated_random_tokens,
     row_values,
+    survey,
 )
 from model.language import LanguageModel
 from model.trace import Trace
@@ -25,6 +26,7 @@ from pages.kit.page import Page
 from pages.kit.show import Kind
 
 COLUMNS = 3
+PALE = 0.05  # a weight whose colour is hardly told from paper
 WEAK = 0.2  # a strongest head that gives less than this hardly stands out on the map
 
 
@@ -66,11 +68,11 @@ def _measured(page: Page) -> Mapping[str, Measured]:
     layer, head = page.place.layer, page.place.head
     found: dict[str, Measured] = {}
     if page.sel.roles_on == "text":
-        scores, values = of_run(page.run), _values(page.run, layer, head)
+        scores, values = of_run(page.run).roles, _values(page.run, layer, head)
         found = {role: Measured(scores[role], values[role], True) for role in scores}
     if len(found) < len(SCORES):
         run = loading.trace(replace(page.sel, ids=_sequence(page.lm)))
-        scores, values = of_run(run), _values(run, layer, head)
+        scores, values = of_run(run).roles, _values(run, layer, head)
         found |= {role: Measured(scores[role], values[role], False) for role in scores if role not in found}
     return found
 
@@ -172,9 +174,9 @@ def _sequence(lm: LanguageModel) -> tuple[int, ...]:
 
 
 @st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
-def of_run(run: Trace) -> dict[str, RoleScores]:
-    """The roles that a run's text allows."""
-    return measure_roles(run)
+def of_run(run: Trace) -> Survey:
+    """The roles that a run's text allows, and how many of its cells are `PALE`."""
+    return survey(run, PALE)
 
 
 @st.cache_data(show_spinner=False, max_entries=512, hash_funcs={Trace: lambda run: run.id})

@@ -68,6 +68,6 @@ def _draw_cell(page: Page, found: Rollout, view: View, layer: int) -> None:
     st.html(figures.arithmetic(who, steps, page.palette))
 
 
-@st.cache_data(show_spinner=False, max_entries=16, hash_funcs={Trace: lambda run: run.id})
+@st.cache_data(show_spinner=False, max_entries=8, hash_funcs={Trace: lambda run: run.id})
 def _rollout(run: Trace, layer: int) -> Rollout:
     return rollout(run, layer)

@@ -9,7 +9,6 @@ from model.analysis.mixing import (
     layer_patterns,
     masked_cells,
     mean_pattern,
-    share_of_cells_below,
     without_first,
 )
 from model.language import LanguageModel
@@ -103,13 +102,3 @@ def test_at_least_keeps_the_threshold_itself_and_what_is_above():
     weights = torch.tensor([[0.05, 0.0499, 0.5, 0.0]])
     assert torch.equal(at_least(weights, 0.05), torch.tensor([[0.05, 0, 0.5, 0]]))
     assert torch.equal(at_least(weights, 0), weights)
-
-
-def test_share_of_cells_below(run, stack):
-    visible = np.tril(np.ones(stack.shape[2:], dtype=bool))
-    for weight in (0.05, 0.3):
-        assert share_of_cells_below(run, weight) == pytest.approx((stack[:, :, visible] < weight).mean(), abs=1e-3)
-    assert share_of_cells_below(run, 1.1) == 1
-    nothing = type("Run", (), {"__getitem__": lambda self, name: torch.full((2, 3, 3), -torch.inf)})()
-    with pytest.raises(ValueError, match="no cell"):
-        share_of_cells_below(nothing, 0.1)

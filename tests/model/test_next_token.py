@@ -131,7 +131,6 @@ def test_what_pages_compute_from_a_run_needs_no_float64_on_its_device(storytelle
         *roles.measure_roles(run).values(),
         rollout.rollout(run, 1).weights,
         interest.most_interesting(run),
-        mixing.share_of_cells_below(run, 0.1),
     ]
     for result in [steps, *results]:
         parts = vars(result).values() if is_dataclass(result) else [result]

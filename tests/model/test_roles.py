@@ -21,6 +21,7 @@ from model.analysis.roles import (
     row_entropies,
     row_shares,
     row_values,
+    survey,
 )
 from model.language import LanguageModel
 from tests.model.tiny import tiny
@@ -211,3 +212,16 @@ def test_repeated_random_tokens_are_framed_as_texts_are():
     assert (ids[0], ids[-1], len(ids)) == (1, 2, 20)
     assert ids[1:10] == ids[10:19]
     assert all(token % 2 and token < 30 and token not in (1, 3) for token in ids[1:10])
+
+
+def test_share_of_cells_below(storyteller):
+    run = storyteller.trace("The little cat sat on the mat because it was")
+    visible = ~masked_cells(run)
+    weights = torch.stack([pattern[:, visible] for pattern in layer_patterns(run)]).numpy()
+    for weight in (0.05, 0.3):
+        assert survey(run, weight).below == pytest.approx((weights < weight).mean(), abs=1e-9)
+    assert survey(run, 1.1).below == 1
+    assert survey(run, 0).below == 0
+    nothing = type("Run", (), {"__getitem__": lambda self, name: torch.full((2, 3, 3), -torch.inf)})()
+    with pytest.raises(ValueError, match="no cell"):
+        survey(nothing, 0.1)
