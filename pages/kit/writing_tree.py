@@ -15,7 +15,8 @@ from pages.kit.show import Kind, Scale
 from pages.kit.writing import Writing
 from pages.kit.writing_texts import name
 
-TREE_SECONDS = 0.25  # between two trees while texts are being written
+TREE_SECONDS = 0.25  # at least, between two trees while texts are being written
+TREE_SHARE = 5  # times what a tree took, at least: writing goes first
 _BEFORE = 4  # tokens that tell how those behind them are labelled: a character has no more
 
 
@@ -68,11 +69,12 @@ def _draw_step(page: Page, work: Writing) -> None:
 
 def _draw_tree(page: Page, work: Writing) -> None:
     now = time.perf_counter()
-    if work.shown_tree and work.running and not work.whole_run and now - work.shown_tree[0] < TREE_SECONDS:
+    if work.shown_tree and work.running and not work.whole_run and now < work.shown_tree[0]:
         drawn = work.shown_tree[1]
     else:
         drawn = _parts(page, work)
-        work.shown_tree = now, drawn
+        spent = time.perf_counter() - now
+        work.shown_tree = now + max(TREE_SECONDS, TREE_SHARE * spent), drawn
     say = page.say
     words = {word: say.plain(f"tree_{word}") for word in component.WORDS}
     component.tree(*drawn, key="tree", words=words, writing=work.running, on_change=partial(_go, page, work))

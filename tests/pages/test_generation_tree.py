@@ -83,6 +83,7 @@ def test_changing_a_way_begins_anew(storyteller: LanguageModel) -> None:
 def test_beam_search_is_written_step_by_step_and_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Writing.tick, "__defaults__", (0.0,))  # one token a run
     monkeypatch.setattr(writing_tree, "TREE_SECONDS", 0.0)
+    monkeypatch.setattr(writing_tree, "TREE_SHARE", 0)
     app = well(visit("generation", text=TEXT, length="30", samples="0", beams="3"))
     assert working(app)
     n = len(state(app).searched.steps)
@@ -98,6 +99,32 @@ def test_beam_search_is_written_step_by_step_and_stops_at_once(monkeypatch: pyte
     app.run()
     assert ids(app) == stopped
     assert not tree(app)["writing"]
+
+
+def test_going_to_a_text_while_it_writes_stops_nothing(
+    storyteller: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as slow:
+        slow.setattr(Writing.tick, "__defaults__", (0.0,))
+        app = well(visit("generation", text=TEXT, length=10, samples=0, beams=3).run())
+        new = state(app).searched.steps[1].dropped[0].ids
+        well(pick(app, "tree", query=placed(app, new), key=0))
+        assert selection(app).ids == (*storyteller.tokenizer.encode(TEXT), *new)
+        assert working(well(app.run()))
+    assert tuple(ids(written(app))[1]) == found(storyteller, TEXT, 10)
+    assert selection(app).ids is not None
+
+
+def test_a_text_typed_while_it_writes_is_the_one_that_is_written(
+    storyteller: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as slow:
+        slow.setattr(Writing.tick, "__defaults__", (0.0,))
+        app = well(visit("generation", text=TEXT, length=10, samples=0, beams=3).run())
+        app.text_area[0].set_value("The dog was").run()
+        assert working(well(app))
+    assert tuple(ids(written(app))[1]) == found(storyteller, "The dog was", 10)
+    assert app.text_area[0].value == "The dog was"
 
 
 def test_what_was_stopped_goes_on_as_if_it_never_had(
