@@ -63,7 +63,8 @@ class Writing:
     row and place of the token that the reader chose. `whole_run`: the whole page is being run, not only the part
     with the texts. `whole_run_number`: of the last such run; no other of this server has it. `serials` numbers the
     places in the tree, by the new ids up to there, in the order in which they were first shown; `shown_tree` is the
-    tree as it was drawn last, and until when it will do; `too_long` the tokens of a text that was chosen there, if no page can show it.
+    tree as it was drawn last, and until when it will do; `too_long` the tokens of a text that was chosen there, if no
+    page can show it.
     """
 
     sel: Selection
