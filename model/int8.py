@@ -25,9 +25,12 @@ def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: for weights that are not finite.
     """
+    if weight.is_meta:  # only a plan of a model; to reckon with shapes torch would load its compiler, 200 MB of it
+        codes = torch.empty(weight.shape, dtype=torch.int8, device="meta")
+        return codes, torch.empty(len(weight), dtype=torch.bfloat16, device="meta")
     rows = weight.float()
     largest = rows.abs().amax(1)
-    if not weight.is_meta and not bool(torch.isfinite(largest).all()):
+    if not bool(torch.isfinite(largest).all()):
         raise ValueError("These weights are not finite, so they cannot become integers.")
     scale = (largest / _LEVELS).bfloat16()
     step = scale.float().masked_fill(scale == 0, 1.0)[:, None]

@@ -2,6 +2,8 @@
 
 import copy
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -26,6 +28,7 @@ from model.zoo.catalog import CATALOG
 from model.zoo.checkpoint import open_checkpoint
 from model.zoo.files import CheckpointError
 from model.zoo.readers import save_checkpoint
+from tests.conftest import REPOSITORY
 from tests.model.tiny import close, fill, some_ids, tiny, within_budget
 
 STORIES = [
@@ -228,3 +231,15 @@ def test_fewer_heads_of_integers(formats):
 def test_translating_with_integers():
     lm = load("translator", "cpu", "int8")
     assert lm.translate("Where is the station?") == load("translator", "cpu").translate("Where is the station?")
+
+
+def test_reckoning_with_a_plan_does_not_load_the_compiler() -> None:
+    """torch loads it, 200 MB of it, to work out the shape of almost any operation on the meta device."""
+    source = (
+        "import sys; from model.analysis.formats import FORMATS, format_nbytes\n"
+        "from tests.model.tiny import tiny_config\n"
+        "for name in FORMATS: format_nbytes(tiny_config(), name)\n"
+        "print([name for name in ('torch._dynamo', 'sympy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.stdout.strip() == "[]", done.stderr
