@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from model.analysis.projection import pca, tsne
 from model.language import LanguageModel
+from pages.kit.limits import MAX_TOKENS
 from pages.kit.prose import Prose
 from tests.cases import TEXTS
 from tests.pages.reading import (
@@ -290,5 +291,5 @@ def test_every_text(storyteller: LanguageModel, text: str, lang: str) -> None:
     charts = [json.loads(chart.proto.spec) for chart in page.get("plotly_chart")]
     assert len(charts) == 7
     (row,) = [chart for chart, alt in zip(charts, alts(page), strict=True) if ("Rows of" in alt or "嵌入表中" in alt)]
-    ids = (storyteller.tokenizer.encode(text[:4000]) or [0])[:256]
+    ids = (storyteller.tokenizer.encode(text[:4000]) or [0])[:MAX_TOKENS]
     np.testing.assert_array_equal(array(row["data"][-1]["z"])[0], weight(storyteller)[ids[-1]].astype(np.float32))

@@ -204,7 +204,7 @@ def test_tiles_too_small_for_a_long_text_are_made_larger_and_said() -> None:
     assert selection(app).block_q == 1, "the reader's wish is kept for a shorter text"
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 24, 25, 100, 255, 256])
+@pytest.mark.parametrize("n", [1, 2, 7, 24, 25, 100, 255, 256, 512])
 @pytest.mark.parametrize("asked", [None, 1, 7, 256])
 def test_every_length_and_block_fits(n: int, asked: int | None) -> None:
     class Fake:
