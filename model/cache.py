@@ -191,6 +191,34 @@ class KVCache:
         first = max(0, end - new - self.window + 1) if plain and self.window is not None else 0
         return Plan(positions, self._positions[:, first:end], self._valid[:, first:end], first, plain)
 
+    @property
+    def dense_and_plain(self) -> bool:
+        """Whether numbers are kept as they come, without window and integers, and no padding so far."""
+        return self._plain and self.window is None and self.bits is None
+
+    def next_slot(self) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
+        """Where a layer's next key and value go, `(H_kv, D)`, and all that is then read, `(1, H_kv, S, D)`, by layer.
+
+        For one row of a cache that is `dense_and_plain`: what `plan` and `append` do, once for all layers. Fill the
+        slots, then `advance`.
+
+        Raises:
+            CacheFullError: if there is no slot left; nothing is changed.
+        """
+        if self.length >= self.room:
+            raise CacheFullError(f"1 more token does not fit: the cache holds {self.length} of {self.room}.")
+        slots = [store.select(3, self.length).select(1, 0).unbind(0) for store in self._dense]
+        read = [store.narrow(3, 0, self.length + 1).unbind(0) for store in self._dense]
+        return list(zip(*slots, strict=True)), list(zip(*read, strict=True))
+
+    def advance(self) -> None:
+        """The slots of `next_slot` are filled: they now belong to the cache."""
+        self._positions[:, self.length] = self._n_seen
+        self._valid[:, self.length] = True
+        self._seen += 1
+        self._n_seen += 1
+        self.length += 1
+
     def append(self, layer: int, k: Tensor, v: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
         """Store new keys and values `(B, H_kv, T, D)` of a layer; return those of slots `first` to the end."""
         end = self.length + k.shape[2]

@@ -44,7 +44,7 @@ def int8_product(x: Tensor, codes: Tensor, scale: Tensor) -> Tensor:
     bytes, which is what such a product's time is made of. It takes `x` as bf16 and rounds its result so. Anything
     longer is a plain product with the matrix written out, in the precision of `x`.
     """
-    if x.shape[-2] == 1 and _has_kernel(x.device.type, x.shape[-1]) and not _differentiated(x):
+    if x.shape[-2] == 1 and has_kernel(x.device.type, x.shape[-1]) and not _differentiated(x):
         rows = x.reshape(-1, x.shape[-1]).bfloat16()
         return kernel(rows, codes, scale).view(*x.shape[:-1], len(codes)).to(x.dtype)
     return nn.functional.linear(x, dequantise_rows(codes, scale).to(x.dtype))
@@ -66,7 +66,7 @@ def kernel(rows: Tensor, codes: Tensor, scale: Tensor) -> Tensor:
 
 
 @cache
-def _has_kernel(device: str, width: int) -> bool:
+def has_kernel(device: str, width: int) -> bool:
     """Whether torch's kernel is there for a device and so many inputs (it is one of torch's own, not promised)."""
     if device != "cpu" or width % _MULTIPLE or not hasattr(torch.ops.aten, "_weight_int8pack_mm"):
         return False

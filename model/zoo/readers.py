@@ -99,7 +99,7 @@ def assemble(
     transformer.load_state_dict(filled, strict=True, assign=True)
     if dtype == torch.int8:
         _turn_to_integers(transformer)
-    elif transformer.device.type == "cpu":
+    if transformer.device.type == "cpu":
         side_by_side(transformer)
     return transformer.requires_grad_(False).eval()
 

@@ -12,12 +12,13 @@ from datetime import date
 
 import torch
 
-from tests.benchmarks import engine, readers, screen
+from tests.benchmarks import decode, engine, readers, screen
 from tests.benchmarks.measure import Result, busy_share
 
 BENCHMARKS = {
     "trace": engine.trace,
     "decode": engine.decode,
+    "smollm2": decode.real_weights,
     "hooks": engine.hooks,
     "attention": engine.attention,
     "cache": engine.cache,
