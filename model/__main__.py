@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from model.language import LanguageModel, load
+from model.language import LanguageModel, load, set_threads
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG, available
 from model.zoo.fetch import fetch
@@ -153,6 +153,8 @@ def _trace(args: argparse.Namespace) -> int:
 
 
 def _generate(args: argparse.Namespace) -> int:
+    # Products of one row wait for memory: a second core brings nothing, and is waited for where the machine is busy.
+    set_threads(1)
     model = _load(args)
     settings = SamplingSettings(
         temperature=args.temperature,
