@@ -10,9 +10,8 @@ from model.analysis.model_card import TranslationScores, translation_scores
 from model.language import LanguageModel
 from pages.kit import figures, numbers, show
 from pages.kit.figures import RowToken
-from pages.kit.three_models import N_GUESSES, ThreeModels
+from pages.kit.three_models import MAX_SHOWN, N_GUESSES, ThreeModels
 
-MAX_SHOWN = 40  # tokens of a translation that are drawn, and characters of it that are written
 AROUND = 7  # tokens of the text that are drawn on either side of the gap, and before a continuation
 
 

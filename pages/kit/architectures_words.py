@@ -8,7 +8,8 @@ from model.trace import Trace
 from pages.kit import captions, figures, numbers, selection, show
 from pages.kit.choices import MEAN, OPTIONS
 from pages.kit.components import Panel, Picked, lines, matrices
-from pages.kit.three_models import N_GUESSES, ThreeModels
+from pages.kit.figures import RowToken
+from pages.kit.three_models import MAX_SHOWN, N_GUESSES, ThreeModels
 
 Head = tuple[int, int]
 
@@ -46,15 +47,15 @@ def _choose_head(three: ThreeModels) -> Head | None:
         layer, head = map(int, name.split("."))
         return say.plain("cross_head", layer=layer, head=head, score=f"{scores[layer][head]:.2f}")
 
-    with st.container(key="controls_cross"):
+    with st.container(key="controls_cross", gap="xsmall"):
         st.selectbox(
             say.label("cross"),
             OPTIONS["cross"],
             key=selection.widget("cross", chosen),
             format_func=described,
-            help=say("help_cross", layer=best[0], head=best[1]),
             width=320,
         )
+        st.caption(say("cross_note", layer=best[0], head=best[1]))
     if chosen == MEAN:
         return None
     layer, head = map(int, chosen.split("."))
@@ -96,6 +97,16 @@ def _draw_both(
     where = say.plain("cross_mean", n=len(OPTIONS["cross"]) - 1)
     if head is not None:
         where = say.plain("layer_head", layer=head[0], head=head[1])
+    st.markdown(say("aligned"))
+    aligned = [
+        RowToken(
+            label, float(found.weights[place, source]), run.source_labels[source], "chosen" if place == row else ""
+        )
+        for place, (label, source) in enumerate(zip(labels, found.sources, strict=True))
+    ]
+    if three.translated.ended:
+        del aligned[-1]  # the token that ends the translation translates nothing
+    st.html(figures.token_row(aligned[:MAX_SHOWN], page.palette, description=say.plain("aligned_alt")))
     scale = show.Scale(say.plain("pattern"), "0", "1", page.palette.sequential)
     show.caption(show.Kind.MEASURED, say.plain("measured"), f"{where} · {say.plain('words_caption')}", scale)
 

@@ -20,6 +20,7 @@ from pages.kit.page import Page
 ENCODER, DECODER = "reader", DEFAULT_MODEL  # where the reader's model is of another kind
 MAX_CHARACTERS = limits.MAX_SENTENCE
 MAX_TOKENS = 64  # of each model's: more would make figures that nobody can read
+MAX_SHOWN = 40  # tokens of a translation that are drawn in a row, and characters of it that are written
 N_GUESSES = 6
 N_CONTINUED = 12
 _ENOUGH_ENGLISH = 0.5  # of the words

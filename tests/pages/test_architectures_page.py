@@ -214,6 +214,9 @@ def test_the_cross_attention_is_the_chosen_heads(translator: LanguageModel) -> N
         assert header["labels_k"] == run.source_labels
         assert header["labels_q"] == [*run.labels[1:], translator.tokenizer.label(0)]
         assert header["key"] == found.sources[header["query"]]
+        aligned = [(label, number) for _, label, number in row(page, "aligned_alt")]
+        expected = [run.source_labels[source] for source in found.sources[:-1]]
+        assert aligned == list(zip(run.labels[1:], expected, strict=True))
         _, (lines,) = sent(page, "cross_lines")
         np.testing.assert_array_equal(lines, drawn)
 
