@@ -49,7 +49,7 @@ def _choose_head(three: ThreeModels) -> Head | None:
 
     with st.container(key="controls_cross", gap="xsmall"):
         st.selectbox(
-            say.label("cross"),
+            say.label("choose_cross"),
             OPTIONS["cross"],
             key=selection.widget("cross", chosen),
             format_func=described,
