@@ -1,4 +1,4 @@
-"""Browser components of our own: matrices and lines of attention, the token strip, and continuations being written.
+"""Browser components of our own: matrices and lines of attention, the token strip, continuations, and their tree.
 
 They have no build step and no library: a component is a Python file that checks and packs the data, and a script
 and a style sheet that draw it. All text is set as text and all words come from Python, translated.
