@@ -17,7 +17,7 @@ from pages.kit.prose import Prose
 from pages.kit.selection import Selection
 from pages.kit.sitemap import ABOUT_NEXT_TOKEN
 
-_AROUND = {"model", "text", "ids", "lang"}  # what shell and opening are made of
+_AROUND = {"model", "weights", "device", "text", "ids", "lang"}  # what shell and opening are made of
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def part(page: Page, draw: Callable[[Page], None]) -> None:
 
 
 def _page(name: str, sel: Selection) -> Page:
-    return Page(name, sel, loading.model(sel.model), loading.trace(sel), Prose(name, sel.lang), palette.current())
+    return Page(name, sel, loading.chosen(sel), loading.trace(sel), Prose(name, sel.lang), palette.current())
 
 
 def _end_without_next_token(name: str, sel: Selection, lm: LanguageModel) -> None:

@@ -12,6 +12,7 @@ from model.language import LanguageModel, devices
 from model.losses import token_losses
 from model.zoo.catalog import CATALOG
 from pages.kit import cost_formats, loading, numbers
+from pages.kit import page as page_module
 from pages.kit.choices import DEFAULT_TEXT, Selection
 from pages.kit.loading import ModelCache
 from pages.kit.sitemap import PAGES
@@ -118,6 +119,13 @@ def test_formats_are_kept_apart_and_counted_by_their_bytes(storyteller: Language
     of = Selection(weights="bfloat16")
     assert loading.trace(of)["hook_embed"].dtype == torch.bfloat16
     assert loading.trace(Selection())["hook_embed"].dtype == torch.float32
+
+
+def test_a_part_of_a_page_that_is_drawn_again_has_the_same_model() -> None:
+    drawn = page_module._page("next_token", Selection(weights="int8"))
+    assert drawn.lm is loading.chosen(drawn.sel)
+    assert drawn.lm.dtype == torch.int8
+    assert {"weights", "device"} <= page_module._AROUND
 
 
 def test_every_kind_of_model_can_be_kept_as_integers(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
