@@ -90,14 +90,18 @@ class Transformer(nn.Module):
         """The vocabulary's matrix `(vocab_size, d_model)` before the logits; of integers a copy in fp32."""
         return self.embed.weight if self.unembed is None else self.unembed.weight
 
-    def reset_parameters(self) -> None:
-        """Draw new weights: normal with std 0.02, projections into the stream scaled by 1/√(2·layers) (GPT-2)."""
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw new weights: normal with std 0.02, projections into the stream scaled by 1/√(2·layers) (GPT-2).
+
+        generator: where the numbers come from; None: torch's global one.
+        """
         if self.device.type == "meta":  # only a plan of a model: nothing to draw
             return
         deep = 0.02 / math.sqrt(2 * max(1, self.config.n_layers))
         for name, parameter in self.named_parameters():
             if parameter.dim() > 1:
-                nn.init.normal_(parameter, std=deep if name.endswith(("W_O.weight", "W_out.weight")) else 0.02)
+                std = deep if name.endswith(("W_O.weight", "W_out.weight")) else 0.02
+                nn.init.normal_(parameter, std=std, generator=generator)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
             else:

@@ -101,5 +101,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "greedy": _flag,
     "alpha": _number,
     "rollout_to": _whole,
+    **dict.fromkeys(("cell_length", "cell_hidden", "gate_bias", "cell_seed", "distance"), _whole),
+    "cell_gain": _number,
     "lang": _language,
 }

@@ -14,6 +14,7 @@ from model.analysis.neuron_effects import RANKINGS
 from model.analysis.norm_steps import HALVES, NORMS
 from model.analysis.position_models import SCHEMES
 from model.analysis.projection import DIMENSIONS, PROJECTIONS
+from model.analysis.recurrence import CELLS
 from model.analysis.smaller_caches import BITS, head_counts
 from model.language import devices
 from model.sampling import SamplingSettings
@@ -63,6 +64,9 @@ class Selection:
     `beam` hypotheses are kept while a translation is looked for (1: greedy); `cross` is a head of its cross-attention
     ("2.1") or the mean of all, `written` a token of the translation and `read` one of its source. `instead` is the word
     that takes a token's place.
+    `cell` is the recurrent cell in front; `cell_length` tokens are read (0: the text itself) with states of
+    `cell_hidden` numbers, gates biased by `gate_bias`, recurrent weights times `cell_gain`, all drawn from `cell_seed`;
+    `distance` symbols stand between what is to be recalled and the question.
     """
 
     model: str = DEFAULT_MODEL
@@ -154,6 +158,13 @@ class Selection:
     written: int | None = None
     read: int | None = None
     instead: str | None = None
+    cell: str = CELLS[0]
+    cell_length: int = 128
+    cell_hidden: int = 32
+    gate_bias: int = 2
+    cell_gain: float = 1.0
+    cell_seed: int = 0
+    distance: int = 20
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -192,6 +203,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "slope": (0, 31),
     "written": (0, limits.MAX_TOKENS),
     "read": (0, limits.MAX_TOKENS),
+    "cell_seed": (0, 999),
 }
 SCALES = ("linear", "log")
 POSITION_SCHEMES = SCHEMES[:-1]  # without "none", of which there is nothing to draw
@@ -211,6 +223,11 @@ def _cross_heads() -> tuple[str, ...]:
     return head_names(config.n_layers, config.n_heads)
 
 
+CELL_LENGTHS = (0, 16, 32, 64, 128, 256)
+CELL_WIDTHS = (16, 32, 64)
+GATE_BIASES = (0, 1, 2, 3, 4)
+CELL_GAINS = (0.5, 1.0, 1.5, 2.0, 3.0)
+RECALL_DISTANCES = (5, 10, 20, 50, 100)
 # What a word in the address may be; None, where it is the default, always.
 OPTIONS: dict[str, tuple[object, ...]] = {
     "beams": (0, *WIDTHS),
@@ -238,6 +255,12 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "sample": SAMPLES,
     "beam": BEAMS,
     "cross": (MEAN, *_cross_heads()),
+    "cell": CELLS,
+    "cell_length": CELL_LENGTHS,
+    "cell_hidden": CELL_WIDTHS,
+    "gate_bias": GATE_BIASES,
+    "cell_gain": CELL_GAINS,
+    "distance": RECALL_DISTANCES,
 }
 # The same, of what has to be known before there is a model to ask.
 FORMS: dict[str, tuple[object, ...]] = {"weights": FORMATS, "device": devices()}

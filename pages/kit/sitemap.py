@@ -12,7 +12,7 @@ class Section:
 
 
 SITEMAP = (
-    Section("section_input", ("overview", "tokenization", "embeddings", "positions")),
+    Section("section_input", ("overview", "tokenization", "embeddings", "positions", "recurrence")),
     Section("section_attention", ("attention", "heads")),
     Section("section_block", ("feed_forward", "residual")),
     Section("section_output", ("next_token", "generation")),
