@@ -24,7 +24,8 @@ def draw(page: Page, found: Measured) -> None:
         st.header(say("reach_title"), anchor=False)
         st.markdown(say("reach"))
         _draw_reach(page, found)
-        st.markdown(_reached(page, found))
+        for sentence in _reached(page, found):
+            st.markdown(sentence)
     left, right = st.columns(2, gap="large")
     with left, st.container(key="section_why", gap="xsmall"):
         _draw_why(page, found)
@@ -67,11 +68,11 @@ def _draw_reach(page: Page, found: Measured) -> None:
     show.figure(fig, "reach", alt=say.plain("reach_alt"), caption=caption)
 
 
-def _reached(page: Page, found: Measured) -> str:
+def _reached(page: Page, found: Measured) -> list[str]:
     """What the figure shows, in its own numbers."""
     say, reach = page.say, found.reach[recurrence_data.cell(page)]
     if found.length < 3:
-        return say("reach_short", n=found.length)
+        return [say("reach_short", n=found.length)]
     name, n, last = say.plain(reach.kind), found.length - 1, reach.relative[-1]
     if reach.first_zero is not None:
         cell = say("reach_zero", name=name, steps=reach.first_zero)
@@ -79,7 +80,7 @@ def _reached(page: Page, found: Measured) -> str:
         cell = say("reach_grown" if last > 1 else "reach_faded", name=name, n=n, value=_size(last))
     other = found.reach["attention"]
     level = "–" if other.factor is None else numbers.three_digits(other.factor)
-    return f"{cell} {say('reach_attention', n=n, value=_size(other.relative[-1]), factor=level)}"
+    return [cell, say("reach_attention", n=n, value=_size(other.relative[-1]), factor=level)]
 
 
 def _draw_why(page: Page, found: Measured) -> None:

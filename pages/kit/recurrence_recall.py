@@ -182,7 +182,7 @@ def _draw_curves(page: Page, recall: Recall) -> None:
             palette,
             x_title=say.plain("steps_trained"),
             y_title=say.plain(f"recall_axis_{what}"),
-            y_range=(0.0, tops[what]),
+            y_range=(-0.06 * tops[what], tops[what]),  # room for names below the last one
             height=300,
         )
         text = say.plain("recall_caption", distance=recall.task.distance)
@@ -201,7 +201,9 @@ def _curve(page: Page, learner: Learner, values: list[float], count: int) -> lis
     if not ended:
         return [curve]
     rest = [*[np.nan] * (len(values) - 1), *[values[-1]] * (count - len(values) + 1)]
-    return [Series(name, rest, style.mix(page.palette.paper, colour, 0.55), "dot"), curve]
+    end = [*[np.nan] * (count - 1), values[-1]]
+    pale = style.mix(page.palette.paper, colour, 0.55)
+    return [Series(name, rest, pale, "dot", named=False), curve, Series(name, end, colour, points=True, line=False)]
 
 
 def _draw_table(page: Page, recall: Recall) -> None:
