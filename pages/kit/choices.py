@@ -214,6 +214,11 @@ MAX_PAIRS = TABLE_WIDTHS[-1] // 2
 ROLES_ON = ("text", "random")
 SWAPPED = ("example", "own")
 SAMPLES = ("story", "own")
+CELL_LENGTHS = (0, 16, 32, 64, 128, 256)
+CELL_WIDTHS = (16, 32, 64)
+GATE_BIASES = (0, 1, 2, 3, 4)
+CELL_GAINS = (0.5, 1.0, 1.5, 2.0, 3.0)
+RECALL_DISTANCES = (5, 10, 20, 50, 100)
 BEAMS = (1, 2, 4, 8)
 MEAN = "mean"
 
@@ -223,11 +228,6 @@ def _cross_heads() -> tuple[str, ...]:
     return head_names(config.n_layers, config.n_heads)
 
 
-CELL_LENGTHS = (0, 16, 32, 64, 128, 256)
-CELL_WIDTHS = (16, 32, 64)
-GATE_BIASES = (0, 1, 2, 3, 4)
-CELL_GAINS = (0.5, 1.0, 1.5, 2.0, 3.0)
-RECALL_DISTANCES = (5, 10, 20, 50, 100)
 # What a word in the address may be; None, where it is the default, always.
 OPTIONS: dict[str, tuple[object, ...]] = {
     "beams": (0, *WIDTHS),
