@@ -158,7 +158,7 @@ def draw_try(page: Page) -> None:
 
 def draw_cross(page: Page) -> None:
     """Where the attention is that this model lacks."""
-    st.markdown(page.say("cross"))
+    st.markdown(page.say("elsewhere"))
     address = selection.to_parameters(page.sel)
     st.page_link("pages/architectures.py", label=page.say.label("page_architectures"), query_params=address)
 
