@@ -146,8 +146,9 @@ def _most_probable(row: Tensor, n: int) -> list[tuple[int, float, int]]:
     least = row.topk(min(n, len(row))).values[-1]
     among = (row >= least).nonzero().squeeze(-1)
     values, order = row[among].sort(descending=True, stable=True)
+    values, order = values[:n], order[:n]  # logits without differences would be a vocabulary of equal ones
     ranks = (values[:, None] < values).sum(-1)
-    return list(zip(among[order].tolist(), values.tolist(), ranks.tolist(), strict=True))[:n]
+    return list(zip(among[order].tolist(), values.tolist(), ranks.tolist(), strict=True))
 
 
 class _Reader:

@@ -269,8 +269,8 @@ class KVCache:
         self.encoder_mask = None if self.encoder_mask is None else self.encoder_mask[index]
 
     def _selected(self, store: Tensor, index: Tensor) -> Tensor:
-        """These rows of a store. Free slots, most of them at first, are not copied."""
-        rows = store.new_zeros((store.shape[0], len(index), *store.shape[2:]))
+        """These rows of a store. Free slots, most of them at first, are neither copied nor written."""
+        rows = _zeros((store.shape[0], len(index), *store.shape[2:]), store.dtype, store.device)
         rows[:, :, :, : self.length] = store[:, :, :, : self.length].index_select(1, index)
         return rows
 

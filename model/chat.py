@@ -6,6 +6,7 @@ Such a template is Jinja, as Transformers' `apply_chat_template` reads it, and c
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -47,25 +48,35 @@ class ChatTemplate:
         values |= {"tools": None, "documents": None, "add_generation_prompt": reply}
         answer = _rendered(self.source, json.dumps(values))
         if "error" in answer:
-            raise ChatTemplateError(f"The chat template cannot be used: {' '.join(answer['error'].split())[:300]}.")
+            raise _unusable(answer["error"])
         return answer["text"]
+
+    def writes(self, token: str) -> bool:
+        """Whether a special token stands in the template, by its spelling or by its name ("eos_token")."""
+        return any(part in self.source for part in (token, *(name for name, text in self.tokens if text == token)))
+
+
+def _unusable(reason: str) -> ChatTemplateError:
+    return ChatTemplateError(f"The chat template cannot be used: {' '.join(reason.split())[:300]}.")
 
 
 @lru_cache(maxsize=64)
 def _rendered(source: str, values: str) -> dict[str, str]:
+    """The answer of the process, which is kept; what may go better the next time is raised, and so not kept."""
     if len(source) > _LONGEST:
         return {"error": f"it is longer than {_LONGEST:,} characters"}
     job: dict[str, Any] = {"path": sys.path, "source": source, "values": json.loads(values)}
     command = [sys.executable, "-I", "-S", str(_SCRIPT)]
-    endless = {"error": f"it does not come to an end within {chat_render.SECONDS} seconds"}
     try:
         done = subprocess.run(command, input=json.dumps(job).encode(), capture_output=True, timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
-        return endless
+        raise _unusable(f"it does not come to an end within {_PATIENCE:.0f} seconds by the clock") from None
     except OSError as error:
-        return {"error": f"nothing can be started to render it ({error.strerror})"}
+        raise _unusable(f"nothing can be started to render it ({error.strerror})") from None
+    if done.returncode == -getattr(signal, "SIGXCPU", 0) < 0:
+        return {"error": f"it does not come to an end within {chat_render.SECONDS} seconds"}
     if done.returncode < 0:
-        return endless
+        raise _unusable(f"what renders it was ended from outside (signal {-done.returncode})")
     try:
         answer: dict[str, str] = json.loads(done.stdout)
     except ValueError:  # it ended without a word: the memory was too short even for that

@@ -138,7 +138,8 @@ class LanguageModel:
         "turn" and "turn_end": the chat template frames turns with it; "start", "end" or "between": of texts; "other".
         """
         ends = token in self.config.eos_ids
-        if self.chat is not None and (self.tokenizer.token(token) or " ") in self.chat.source:
+        spelling = self.tokenizer.token(token)
+        if self.chat is not None and spelling and self.chat.writes(spelling):
             return "turn_end" if ends else "turn"
         if token == self.config.bos_id:
             return "between" if ends else "start"

@@ -1,6 +1,6 @@
 """How much of the reader's text is looked at. Checked here, on the server: a browser's own limits can be passed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from model.language import LanguageModel
@@ -50,27 +50,33 @@ def measured_tokens(lm: LanguageModel, n_tokens: int) -> int:
 
 def excerpt(lm: LanguageModel, text: str, chat: bool = False) -> Excerpt:
     """The part of `text` that is run; with `chat` as a message, where the model has a template for those."""
-    return _excerpt(lm, text[: MAX_CHARACTERS + 1], chat and lm.chat is not None)
+    text = text[: MAX_CHARACTERS + 1]
+    if not chat or lm.chat is None:
+        return _plain(lm, text)
+    try:
+        return _message(lm, text)
+    except ValueError as error:
+        return replace(_plain(lm, text), no_chat=str(error))
 
 
 @lru_cache(maxsize=256)
-def _excerpt(lm: LanguageModel, text: str, chat: bool) -> Excerpt:
-    more, text, no_chat = len(text) > MAX_CHARACTERS, text[:MAX_CHARACTERS], ""
-    if chat:
-        try:
-            ids, n_tokens = lm.fitting_message(text, max_tokens(lm))
-            return Excerpt(tuple(ids), n_tokens, more, chat=True)
-        except ValueError as error:
-            no_chat = str(error)
-    ids = lm.tokenizer.encode(text)
+def _plain(lm: LanguageModel, text: str) -> Excerpt:
+    ids = lm.tokenizer.encode(text[:MAX_CHARACTERS])
     if not ids:
-        return Excerpt((start_id(lm),), 0, empty=True, no_chat=no_chat)
-    return Excerpt(tuple(ids[: max_tokens(lm)]), len(ids), more, no_chat=no_chat)
+        return Excerpt((start_id(lm),), 0, empty=True)
+    return Excerpt(tuple(ids[: max_tokens(lm)]), len(ids), len(text) > MAX_CHARACTERS)
+
+
+@lru_cache(maxsize=256)
+def _message(lm: LanguageModel, text: str) -> Excerpt:
+    ids, n_tokens = lm.fitting_message(text[:MAX_CHARACTERS], max_tokens(lm))
+    return Excerpt(tuple(ids), n_tokens, len(text) > MAX_CHARACTERS, chat=True)
 
 
 def forget_excerpts() -> None:
     """Let go of the models that the texts looked at last belong to."""
-    _excerpt.cache_clear()
+    _plain.cache_clear()
+    _message.cache_clear()
 
 
 def start_id(lm: LanguageModel) -> int:

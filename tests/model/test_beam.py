@@ -87,6 +87,7 @@ def test_of_equal_tokens_the_first_comes_first_as_in_arg_max():
     row = torch.tensor([0.0, 2.0, 1.0, 2.0, 1.0, 1.0])
     assert [(token, rank) for token, _, rank in _most_probable(row, 4)] == [(1, 0), (3, 0), (2, 2), (4, 2)]
     assert len(_most_probable(row, 10)) == 6
+    assert _most_probable(torch.zeros(100_000), 3) == [(0, 0.0, 0), (1, 0.0, 0), (2, 0.0, 0)]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -268,4 +268,7 @@ def test_slots_that_are_never_written_take_no_memory():
     cache = KVCache(config, room=1_000_000, dtype=torch.bfloat16)
     assert cache.nbytes == 2 * 2 * 2 * 1_000_000 * 8 * 2
     assert own.memory_info().rss - before < cache.nbytes / 4
+    cache.select([0, 0, 0])
+    assert cache.nbytes == 3 * 2 * 2 * 2 * 1_000_000 * 8 * 2
+    assert own.memory_info().rss - before < cache.nbytes / 4
     assert not any(bool(part[..., :100, :].any()) for part in cache._dense)

@@ -1,12 +1,13 @@
 """Chat templates: rendered as Transformers renders them, and hostile or broken ones told of in one sentence."""
 
 import json
+import subprocess
 
 import pytest
 import transformers as hf
 from tokenizers import Tokenizer as Library
 
-from model import load
+from model import chat, load
 from model.chat import ChatTemplate, ChatTemplateError
 from model.language import LanguageModel
 from model.tokenizer import Tokenizer
@@ -116,6 +117,29 @@ def test_hostile_and_broken_templates_end_in_a_sentence(source, says):
     assert len(str(error.value)) < 400
 
 
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        (OSError(12, "Cannot allocate memory"), "nothing can be started to render it"),
+        (subprocess.TimeoutExpired("python", 10), "within 10 seconds by the clock"),
+        (subprocess.CompletedProcess("python", -9, b""), "ended from outside"),
+    ],
+)
+def test_what_may_go_better_the_next_time_is_tried_again(monkeypatch, ends, says):
+    def run(*args, **options):
+        if isinstance(ends, Exception):
+            raise ends
+        return ends
+
+    template = ChatTemplate("{{ messages[0].content }} again")
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "run", run)
+        with pytest.raises(ChatTemplateError, match=says):
+            template.render([USER])
+    assert template.render([USER]) == f"{USER['content']} again"
+    chat._rendered.cache_clear()
+
+
 def test_a_message_is_shortened_so_that_the_template_stays_whole(definition):
     lm = ours(definition, CHATML)
     text = "The cat sat on the mat and looked at 猫🐈 " * 4
@@ -141,9 +165,12 @@ def test_special_tokens_have_roles(definition):
     roles = {name: lm.special_role(number(name)) for name in ("<|im_start|>", "<|im_end|>", "<s>", "</s>")}
     assert lm.tokenizer.token(8_193) == "<|im_end|>"
     assert roles == {"<|im_start|>": "turn", "<|im_end|>": "turn_end", "<s>": "start", "</s>": "end"}
-    assert lm.special_role(0) == "other"
+    assert lm.special_role(0) == lm.special_role(10**6) == "other"
     lm.transformer.config = lm.config.replace(bos_id=0, eos_id=0)
     assert lm.special_role(0) == "between"
+    lm = ours(definition, "{{ messages[0].content }}{{ eos_token }}")
+    lm.transformer.config = lm.config.replace(eos_id=number("</s>"))
+    assert lm.special_role(number("</s>")) == "turn_end"
 
 
 def test_a_model_without_a_template_says_so(storyteller):

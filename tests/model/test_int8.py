@@ -183,15 +183,14 @@ def test_formats_are_models_of_their_own(formats):
 
 @pytest.mark.parametrize("dtype", FORMATS[1:])
 def test_writing_in_a_format(formats, dtype):
-    """The same text with the cache and without it, as far as rounding goes: each token all but the other's choice."""
-    lm, settings = formats[dtype], SamplingSettings(temperature=0)
-    cached = list(lm.generate("Once upon a time", 24, settings))
-    assert [step.id for step in lm.generate("Once upon a time", 24, settings)] == [step.id for step in cached]
-    for step in cached:
-        (again,) = lm.generate(step.ids[:-1], 1, settings, use_cache=False)
-        chosen, best = again.ledger.logits[step.id], again.ledger.logits.max()
-        assert float(best - chosen) < 0.15
-        assert float((again.ledger.logits - step.ledger.logits).abs().max()) < 0.5
+    """Token by token: at most twice the error that a plain pass in bf16 has, against fp32 with the same weights."""
+    lm = formats[dtype]
+    exact = written_out(lm.transformer) if dtype == "int8" else copy.deepcopy(lm.transformer).float()
+    plain = copy.deepcopy(exact).bfloat16()
+    cached = list(lm.generate("Once upon a time", 24, SamplingSettings(temperature=0)))
+    ids = torch.tensor([cached[-1].ids[:-1]])
+    logits = torch.stack([step.ledger.logits for step in cached])
+    within_budget(logits, *(model(ids)[0, -len(cached) :] for model in (plain, exact)))
     assert lm.tokenizer.decode(cached[-1].ids).startswith("Once upon a time, there was a")
 
 
