@@ -12,6 +12,7 @@ from model.language import LanguageModel, devices, load, set_threads
 from model.masks import MaskRule
 from model.trace import Trace
 from pages.kit import limits
+from pages.kit.prose import COMMON, Prose, escape
 from pages.kit.shared_cache import SharedCache
 
 if TYPE_CHECKING:
@@ -34,15 +35,29 @@ class ModelCache(SharedCache[str, LanguageModel]):
         """The model called `name` in a format and on a device, loaded now if it is not in memory."""
         unusual = (weights, device) != ("float32", "auto")
         key = ", ".join((name, weights, device) if unusual else (name,))
-        return self.get_or_make(key, lambda: _load(key, name, weights, device), _settle)
+        if key in self:
+            return self.get_or_make(key, lambda: _load(name, weights, device), _settle)
+        # Around the waiting and not within the loading: when a spinner ends, Streamlit may break off this reader's run,
+        # which concerns nobody else who waits for the model.
+        with st.spinner(_shown(name, weights, device)):
+            return self.get_or_make(key, lambda: _load(name, weights, device), _settle)
 
 
-def _load(shown: str, name: str, weights: str, device: str) -> LanguageModel:
-    with st.spinner(f"{shown} …"):
-        set_threads(1)  # readers at once use the cores
-        lm = load(name, device, weights)
-        # The very first pass sets torch up, which would be shown as the time of the reader's run.
-        lm.trace([0], source=[0] if lm.config.kind == "encoder_decoder" else None)
+def _shown(name: str, weights: str, device: str) -> str:
+    """What stands at the spinner, as Markdown: the words of the reader's choices, which all languages share."""
+    words = [escape(name)]
+    if weights != "float32":
+        words.append(Prose(COMMON).label(f"weights_{weights}"))
+    if device != "auto":
+        words.append(escape(device.upper()))
+    return f"{' · '.join(words)} …"
+
+
+def _load(name: str, weights: str, device: str) -> LanguageModel:
+    set_threads(1)  # readers at once use the cores
+    lm = load(name, device, weights)
+    # The very first pass sets torch up, which would be shown as the time of the reader's run.
+    lm.trace([0], source=[0] if lm.config.kind == "encoder_decoder" else None)
     return lm
 
 

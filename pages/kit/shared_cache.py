@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, Generic, Protocol, TypeVar
 
 
@@ -42,6 +42,11 @@ class SharedCache(Generic[Key, Value]):
         with self._lock:
             return self._sizes()
 
+    def __contains__(self, key: Key) -> bool:
+        """Whether the value is made: `get_or_make` then waits for nothing."""
+        with self._lock:
+            return key in self._sizes()
+
     @property
     def nbytes(self) -> int:
         """Bytes of all finished values."""
@@ -53,23 +58,36 @@ class SharedCache(Generic[Key, Value]):
         """The value of `key`: the kept one, or the one that another thread is just making, or what `make` returns.
 
         `then` is called after a value was made, with those that had to leave for it. An error of `make` is raised for
-        all who wait, and nothing is kept.
+        all who wait, and nothing is kept. What is no `Exception` (a reader's run that is broken off, say) concerns its
+        own thread alone: of those who wait, one makes the value instead.
         """
-        with self._lock:
-            entry = self._entries.get(key)
-            known = entry is not None
-            if entry is None:
-                entry = self._entries[key] = _Entry()
-            self._entries.move_to_end(key)
-        if known:
-            return entry.future.result()
+        while True:
+            with self._lock:
+                entry = self._entries.get(key)
+                known = entry is not None
+                if entry is None:
+                    entry = self._entries[key] = _Entry()
+                self._entries.move_to_end(key)
+            if not known:
+                return self._make(key, entry, make, then)
+            try:
+                return entry.future.result()
+            except CancelledError:
+                continue
+
+    def _make(
+        self, key: Key, entry: _Entry[Value], make: Callable[[], Value], then: Callable[[list[Value]], Any]
+    ) -> Value:
         try:
             value = make()
             nbytes = value.nbytes
         except BaseException as error:
             with self._lock:
                 del self._entries[key]
-            entry.future.set_exception(error)
+            if isinstance(error, Exception):
+                entry.future.set_exception(error)
+            else:
+                entry.future.cancel()
             raise
         with self._lock:
             entry.nbytes = nbytes

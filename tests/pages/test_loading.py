@@ -1,17 +1,21 @@
 """Traces are made once, shared by readers who ask at the same time, and kept within a bound of bytes."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 import torch
+from streamlit.runtime.scriptrunner import RerunData, RerunException
 
 from model.language import LanguageModel
 from model.masks import MaskRule
 from model.trace import Trace
 from pages.kit import loading
 from pages.kit.choices import Selection
-from pages.kit.loading import TraceCache, run_ids
+from pages.kit.loading import ModelCache, TraceCache, run_ids
+from pages.kit.prose import COMMON, LANGUAGES, Prose
 from pages.kit.shared_cache import SharedCache
 
 
@@ -154,3 +158,75 @@ def test_many_threads_and_texts(lm: Counting) -> None:
 def test_rewound_tokens_run_instead_of_the_text(storyteller: LanguageModel) -> None:
     assert run_ids(Selection(text="The cat")) == tuple(storyteller.tokenizer.encode("The cat"))
     assert run_ids(Selection(text="The cat", ids=(5, 6))) == (5, 6)
+
+
+def test_a_broken_off_run_leaves_the_making_to_one_who_waits(lm: Counting) -> None:
+    cache: SharedCache[str, Trace] = SharedCache(10**9)
+    begun, go, made = threading.Event(), threading.Event(), []
+
+    def broken_off() -> Trace:
+        begun.set()
+        assert go.wait(30)
+        raise RerunException(RerunData(query_string="text=of+reader+A"))
+
+    def make() -> Trace:
+        made.append(1)
+        return lm.trace((1, 2))
+
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(cache.get_or_make, "key", broken_off)
+        assert begun.wait(30)
+        others = [pool.submit(cache.get_or_make, "key", make) for _ in range(3)]
+        go.set()
+        found = [other.result(30) for other in others]
+    assert isinstance(first.exception(), RerunException)
+    assert made == [1]
+    assert all(run is found[0] for run in found)
+
+
+def test_a_click_while_a_model_is_loaded_breaks_off_one_readers_run_alone(
+    storyteller: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go, loads, shown = threading.Event(), threading.Event(), [], []
+    clicked = threading.local()
+
+    def load(*of: str) -> LanguageModel:
+        loads.append(of)
+        begun.set()
+        assert go.wait(30)
+        return storyteller
+
+    @contextmanager
+    def spinner(text: str) -> Iterator[None]:
+        shown.append(text)
+        yield
+        if getattr(clicked, "now", False):  # what Streamlit's own does in a thread with a run that is to begin anew
+            raise RerunException(RerunData(query_string="text=of+reader+A"))
+
+    monkeypatch.setattr(loading, "load", load)
+    monkeypatch.setattr(loading.st, "spinner", spinner)
+    cache = ModelCache()
+
+    def read(clicks: bool) -> LanguageModel:
+        clicked.now = clicks
+        return cache.get("story_teller", "int8")
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(read, True)
+        assert begun.wait(30)
+        other = pool.submit(read, False)
+        go.set()
+        assert other.result(30) is storyteller
+    assert isinstance(first.exception(), RerunException)
+    assert loads == [("story_teller", "auto", "int8")]
+    assert set(shown) == {r"story\_teller · INT8 …"}
+    n = len(shown)
+    assert cache.get("story_teller", "int8") is storyteller
+    assert len(shown) == n, "nobody waits for a model that is in memory"
+
+
+def test_a_waiting_reader_sees_the_words_of_the_choices() -> None:
+    assert loading._shown("gpt2", "float32", "auto") == "gpt2 …"
+    assert loading._shown("gpt2", "bfloat16", "cpu") == "gpt2 · bf16 · CPU …"
+    for name in ("bfloat16", "int8"):
+        assert len({Prose(COMMON, lang).label(f"weights_{name}") for lang in LANGUAGES}) == 1
