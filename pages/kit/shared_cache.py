@@ -83,7 +83,8 @@ class SharedCache(Generic[Key, Value]):
             nbytes = value.nbytes
         except BaseException as error:
             with self._lock:
-                del self._entries[key]
+                if self._entries.get(key) is entry:
+                    del self._entries[key]
             if isinstance(error, Exception):
                 entry.future.set_exception(error)
             else:
@@ -92,14 +93,15 @@ class SharedCache(Generic[Key, Value]):
         with self._lock:
             entry.nbytes = nbytes
             entry.future.set_result(value)
-            dropped = self._drop_oldest()
+            kept = self._entries.get(key) is entry  # else it was dropped meanwhile
+            dropped = self._drop_oldest() if kept else []
         then(dropped)
         return value
 
     def drop(self, which: Callable[[Key], bool]) -> None:
-        """Let go of the finished values of these keys."""
+        """Let go of the values of these keys. One that is being made goes to those who wait for it, and is not kept."""
         with self._lock:
-            for key in [key for key in self._sizes() if which(key)]:
+            for key in [key for key in self._entries if which(key)]:
                 del self._entries[key]
 
     def _sizes(self) -> dict[Key, int]:

@@ -230,3 +230,39 @@ def test_a_waiting_reader_sees_the_words_of_the_choices() -> None:
     assert loading._shown("gpt2", "bfloat16", "cpu") == "gpt2 · bf16 · CPU …"
     for name in ("bfloat16", "int8"):
         assert len({Prose(COMMON, lang).label(f"weights_{name}") for lang in LANGUAGES}) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_that_is_still_going_when_its_model_leaves_is_not_kept(lm: Counting, fails: bool) -> None:
+    cache = TraceCache()
+    ids, other = ((0, 1) if fails else (1, 2)), Counting(lm.lm)
+    kept = cache.get(other, ids[1:])
+    lm.go.clear()
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(cache.get, lm, ids)
+        while not lm.passes:
+            assert not first.done()
+        cache.forget(lm)
+        again = pool.submit(cache.get, lm, ids)  # by now another entry, which the first must leave alone
+        while len(lm.passes) < 2:
+            assert not again.done()
+        cache.forget(lm)
+        lm.go.set()
+        ended = [one.exception(30) for one in (first, again)]
+    assert [type(error) for error in ended] == ([ValueError] * 2 if fails else [type(None)] * 2)
+    assert [key[1] for key in cache.sizes()] == [id(other)]
+    assert cache.get(other, ids[1:]) is kept
+    assert cache.nbytes == kept.nbytes
+
+
+def test_what_was_dropped_while_it_was_made_may_leave_an_empty_cache(lm: Counting) -> None:
+    cache = TraceCache(limit=1)
+    lm.go.clear()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(cache.get, lm, (1, 2))
+        while not lm.passes:
+            assert not first.done()
+        cache.forget(lm)
+        lm.go.set()
+        assert first.result(30).tokens == [1, 2]
+    assert cache.sizes() == {}
