@@ -46,17 +46,21 @@ class ThreeModels:
     @cached_property
     def encoder(self) -> LanguageModel:
         """The reader's model if it fills gaps, else the bundled one that does."""
-        return self.page.lm if mask_id(self.page.lm) is not None else loading.model(ENCODER)
+        return self.page.lm if mask_id(self.page.lm) is not None else self._bundled(ENCODER)
 
     @cached_property
     def decoder(self) -> LanguageModel:
         """The reader's model if it continues texts, else the bundled one that does."""
-        return self.page.lm if self.page.lm.config.kind == "decoder" else loading.model(DECODER)
+        return self.page.lm if self.page.lm.config.kind == "decoder" else self._bundled(DECODER)
 
     @cached_property
     def translator(self) -> LanguageModel:
         """The encoder-decoder."""
-        return loading.model(TRANSLATOR)
+        return self._bundled(TRANSLATOR)
+
+    def _bundled(self, name: str) -> LanguageModel:
+        """One of ours, in the format and on the device that the reader chose for all models."""
+        return loading.model(name, self.page.sel.weights, self.page.sel.device)
 
     @cached_property
     def for_encoder(self) -> Passage:

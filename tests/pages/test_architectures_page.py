@@ -328,12 +328,23 @@ def test_a_model_of_vectors_alone_is_told_of_and_replaced() -> None:
 
 
 @pytest.mark.parametrize("weights", ["bfloat16", "int8"])
-def test_a_decoder_in_fewer_bits_is_the_one_that_is_shown(weights: str) -> None:
+def test_all_three_models_are_in_the_format_that_the_reader_chose(weights: str) -> None:
     page = opened(**PLACE, weights=weights)
-    run = loading.model("storyteller", weights).trace(SENTENCE)
-    expected = run.logits[-1].float().softmax(-1).topk(6).values
+    reader, storyteller, translator = (loading.model(name, weights) for name in ("reader", "storyteller", "translator"))
+    expected = storyteller.trace(SENTENCE).logits[-1].float().softmax(-1).topk(6).values
     np.testing.assert_allclose(array(figure(page, "continue_bars_alt")["x"]), expected, rtol=1e-3)
+    ids = reader.ids(SENTENCE)
+    hidden = reader.tokenizer.labels(ids).index("·book")
+    expected = reader.trace(with_gap(reader, ids, hidden)).logits[hidden].float().softmax(-1).topk(6).values
+    np.testing.assert_allclose(array(figure(page, "fill_bars_alt")["x"]), expected, rtol=1e-3)
+    run = translated(translator, SENTENCE)
+    cells = row(page, "translate_alt")
+    assert [label for _, label, _ in cells] == run.labels[1:]
+    expected = [float(run.logits[at].float().softmax(-1)[token]) for at, token in enumerate(run.tokens[1:])]
+    assert [float(number) for _, _, number in cells] == pytest.approx(expected, abs=0.02), "a cache rounds otherwise"
     assert row(page, "change_decoder")[3][2] == "="
+    for name in ("reader", "storyteller", "translator"):
+        assert f"**{name} · {weights}** was trained" in said(page)
 
 
 def test_every_figure_says_where_it_is_from() -> None:
