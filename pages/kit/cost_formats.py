@@ -4,7 +4,6 @@ import streamlit as st
 
 from model.analysis.formats import FORMATS, FormatCost, format_cost, format_nbytes
 from model.config import TransformerConfig
-from model.language import LanguageModel
 from pages.kit import figures, loading, numbers, show
 from pages.kit.page import Page
 from pages.kit.show import Kind
@@ -51,13 +50,14 @@ def _wanted(page: Page, nbytes: dict[str, int]) -> set[str]:
 
 
 def _measured(page: Page, name: str) -> FormatCost:
-    lm = page.lm if name == page.sel.weights else loading.model(page.sel.model, name, page.sel.device)
-    return _cost(lm, lm.name, lm.source, tuple(page.run.tokens))
+    sel = page.sel
+    return _cost(sel.model, page.lm.source, name, sel.device, tuple(page.run.tokens))
 
 
 @st.cache_data(show_spinner=False, max_entries=128)
-def _cost(_lm: LanguageModel, name: str, source: str, ids: tuple[int, ...]) -> FormatCost:
-    return format_cost(_lm, ids)
+def _cost(model: str, source: str, weights: str, device: str | None, ids: tuple[int, ...]) -> FormatCost:
+    """The model is asked for in here, so that nothing is loaded for what is known; two sources may have one name."""
+    return format_cost(loading.model(model, weights, device), ids)
 
 
 @st.cache_data(show_spinner=False, max_entries=64)

@@ -106,6 +106,23 @@ def test_a_large_model_is_measured_in_fp32_only_when_asked(monkeypatch: pytest.M
     assert not [b for b in app.button if b.key == "measure_formats"]
 
 
+def test_a_known_cost_loads_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, asked, model = well(visit("cost", text="Once, a fox.")), [], loading.model
+
+    def counted(name: str, weights: str = "float32", device: str | None = None) -> LanguageModel:
+        asked.append(weights)
+        return model(name, weights, device)
+
+    monkeypatch.setattr(loading, "model", counted)
+    table = formats_table(app)
+    app = well(app.run())
+    assert formats_table(app) == table
+    assert set(asked) == {"float32"}, "the page's own"
+    app = well(visit("cost", text="Once, a wolf."))
+    assert set(asked) == set(FORMATS)
+    assert formats_table(app) != table
+
+
 def test_formats_are_kept_apart_and_counted_by_their_bytes(storyteller: LanguageModel) -> None:
     sizes = [format_nbytes(storyteller.config, name) for name in FORMATS]
     cache = ModelCache(limit=sum(sizes))
