@@ -13,7 +13,6 @@ from model.analysis.beam_continuation import BeamContinuation
 from model.analysis.continuations import Continuation, least_probable
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
-from pages.kit import loading
 from pages.kit.page import Page
 from pages.kit.selection import RANGES, Selection
 
@@ -57,7 +56,7 @@ class Row:
 
 @dataclass
 class Writing:
-    """Continuations of one prompt, one model, one choice of settings.
+    """Continuations of one prompt, one model `lm`, one choice of settings.
 
     `target` tokens are written in each row, as far as the context goes; `running` while they are. `picked` is the
     row and place of the token that the reader chose. `whole_run`: the whole page is being run, not only the part
@@ -67,6 +66,7 @@ class Writing:
     page can show it.
     """
 
+    lm: LanguageModel
     sel: Selection
     prompt: tuple[int, ...]
     rows: list[Row]
@@ -178,9 +178,11 @@ def current(page: Page) -> Writing:
     """
     sel, ids = page.sel, tuple(page.run.tokens)
     kept: Writing | None = st.session_state.get(_KEY)
-    if kept and _settings(kept.sel) == _settings(sel) and (kept.prompt == ids or kept.rewound(ids)):
+    # The model itself is compared: one that left the memory and was loaded again is another, and the old one goes now.
+    same = kept is not None and kept.lm is page.lm and _settings(kept.sel) == _settings(sel)
+    if kept and same and (kept.prompt == ids or kept.rewound(ids)):
         return kept
-    begun = Writing(sel, ids, list(_rows(page.lm, ids, sel)), min(sel.length, room(page.lm, ids)))
+    begun = Writing(page.lm, sel, ids, list(_rows(page.lm, ids, sel)), min(sel.length, room(page.lm, ids)))
     st.session_state[_KEY] = begun
     return begun
 
@@ -192,7 +194,7 @@ def forget() -> None:
 
 def _settings(sel: Selection) -> tuple[object, ...]:
     ways = sel.greedy, sel.samples, sel.beams, sel.alpha if sel.beams else None
-    return sel.model, id(loading.chosen(sel)), sel.sampling, sel.length, ways
+    return sel.sampling, sel.length, ways
 
 
 def _rows(lm: LanguageModel, prompt: tuple[int, ...], sel: Selection) -> Iterator[Row]:

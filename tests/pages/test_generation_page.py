@@ -1,8 +1,10 @@
 """The generation page: its texts are those of `lm.generate`, and a token of them can become every page's run."""
 
+import gc
 import html
 import re
 import time
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -13,6 +15,7 @@ from model.language import LanguageModel
 from model.sampling import SamplingSettings
 from pages.kit import limits, loading
 from pages.kit.choices import Selection
+from pages.kit.loading import ModelCache
 from pages.kit.prose import Prose, code
 from pages.kit.writing import MAX_BRANCHES, Row, Writing
 from tests.cases import TEXTS
@@ -228,6 +231,35 @@ def test_texts_survive_a_page_change() -> None:
     well(turn_to(app, "generation"))
     assert rows(app) == before
     assert selection(app).length == 6
+
+
+def test_a_change_of_the_model_loads_only_the_new_one_and_lets_the_old_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[str] = []
+    load, models = loading._load, ModelCache(limit=1)  # one model at a time
+    monkeypatch.setattr(loading, "_load", lambda shown, *asked: loads.append(shown) or load(shown, *asked))
+    monkeypatch.setattr(loading, "models", lambda: models)
+    app = opened(text=TEXT, length=4)
+    assert loads == ["storyteller"]
+    assert state(app).lm is models.get("storyteller")
+    old = weakref.ref(state(app).lm)
+    app = written(app.sidebar.button_group(key="choose_weights").set_value("int8").run())
+    assert loads == ["storyteller", "storyteller, int8, auto"]
+    assert state(app).lm is models.get("storyteller", "int8")
+    gc.unfreeze()  # as loading does it before the next model
+    gc.collect()
+    assert old() is None
+
+
+def test_a_model_that_left_the_memory_and_came_back_writes_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened(text=TEXT, length=4)
+    before, texts = state(app), ids(app)
+    assert state(app.run()) is before
+    models = ModelCache()
+    monkeypatch.setattr(loading, "models", lambda: models)
+    app = written(app.run())
+    assert state(app) is not before
+    assert state(app).lm is models.get("storyteller") is not before.lm
+    assert ids(app) == texts
 
 
 def test_at_temperature_0_there_is_one_text() -> None:
