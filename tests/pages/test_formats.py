@@ -87,7 +87,7 @@ def test_bytes_and_loss_of_each_format_are_shown(storyteller: LanguageModel, wei
             assert abs(loss - base) < 0.05
         assert float(cells[1]) == pytest.approx(loss, abs=0.0006)
     said = " ".join(e.value for e in app.main.markdown)
-    assert ("more (" in said) != ("less (" in said)
+    assert ("your text rises by" in said) != ("your text even falls by" in said)
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

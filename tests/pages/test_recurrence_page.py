@@ -217,7 +217,7 @@ def test_training_is_drawn_while_it_runs_and_stops_at_once(monkeypatch: pytest.M
     assert stopped <= first + 2
     well(app.run())
     assert steps() == stopped, "nothing is learned behind the reader's back"
-    assert "What they have learned so far stays" in " ".join(caption.value for caption in app.main.caption)
+    assert "What the networks have learned so far is kept" in " ".join(caption.value for caption in app.main.caption)
     well(app.button(key="recall_on").click().run())
     assert steps() > stopped
     app.button_group(key="choose_distance").set_value(5)
