@@ -50,9 +50,7 @@ class Chips {
       const chip = element("div", piece.special ? "chip special" : "chip");
       chip.setAttribute("role", "option");
       const text = element("div", "text token");
-      const [spaces, rest] = [piece.label.slice(0, piece.spaces), piece.label.slice(piece.spaces)];
-      if (spaces) text.append(element("span", "space", spaces));
-      text.append(rest);
+      letter(text, piece.label, piece.spaces);
       text.dataset.label = piece.label;
       const ids = element("div", "ids");
       for (const [i, id] of piece.ids.entries()) {
@@ -85,10 +83,7 @@ class Chips {
       const value = shade?.values[i] ?? null;
       for (const name of ["--ground", "--on-ground"]) chip.style.removeProperty(name);
       if (value === null) continue;
-      const ground = colours[Math.round(Math.min(Math.max(value / shade.high, 0), 1) * (colours.length - 1))];
-      const light = luminance(ground);
-      chip.style.setProperty("--ground", css(ground));
-      chip.style.setProperty("--on-ground", 1.05 / (light + 0.05) > (light + 0.05) / 0.05 ? "#fff" : "#000");
+      paint(chip, value / shade.high, colours);
     }
   }
 

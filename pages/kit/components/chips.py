@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 WORDS = ("label", "help", "query", "key", "position", "id", "bytes", "special", "next", "hint")
 _NOTHING: Mapping[int, str] = {}
-_component = register("chips", "chips.js")
+_component = register("chips", "token_chips.js", "chips.js")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 class Continuations {
   constructor(parent) {
     this.picks = new Picks();
-    this.root = element("div", "atlas continuations");
+    this.root = element("div", "atlas written continuations");
     this.cards = element("div", "cards");
     this.spoken = element("div", "spoken");
     this.spoken.setAttribute("aria-live", "polite");
@@ -58,7 +58,7 @@ class Continuations {
       shown.chips.push(chip);
       shown.keys.push(keyOf(token));
     });
-    for (const [i, chip] of shown.chips.entries()) this.paint(chip, row.chips[i].p);
+    for (const [i, chip] of shown.chips.entries()) paint(chip, row.chips[i].p, this.colours);
   }
 
   card(index) {
@@ -82,18 +82,8 @@ class Continuations {
     const names = ["chip", token.special && "special", token.joined && "joined", token.by_reader && "by-reader"];
     const chip = element("span", names.filter(Boolean).join(" "));
     chip.setAttribute("role", "option");
-    const [spaces, rest] = [token.label.slice(0, token.spaces), token.label.slice(token.spaces)];
-    if (spaces) chip.append(element("span", "space", spaces));
-    chip.append(rest);
+    letter(chip, token.label, token.spaces);
     return chip;
-  }
-
-  /** The ground that stands for a probability, and ink that is readable on it. */
-  paint(chip, p) {
-    const ground = this.colours[Math.round(Math.min(Math.max(p, 0), 1) * (this.colours.length - 1))];
-    const light = luminance(ground);
-    chip.style.setProperty("--ground", css(ground));
-    chip.style.setProperty("--on-ground", 1.05 / (light + 0.05) > (light + 0.05) / 0.05 ? "#fff" : "#000");
   }
 
   mark() {

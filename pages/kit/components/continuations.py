@@ -10,7 +10,7 @@ from pages.kit.components.mounting import Picked, mount, register
 from pages.kit.components.packing import wording
 
 WORDS = ("label", "help", "token", "id", "probability", "rank", "final", "instead", "by_reader", "hint")
-_component = register("continuations", "continuations.js")
+_component = register("continuations", "token_chips.css", "token_chips.js", "continuations.js")
 
 
 @dataclass(frozen=True)

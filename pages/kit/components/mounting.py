@@ -24,15 +24,15 @@ class Picked(NamedTuple):
     key: int | None
 
 
-def register(name: str, *scripts: str) -> Callable[..., Any]:
-    """The component `name`, of <name>.css and of `scripts`, one after the other, after what all components share.
+def register(name: str, *files: str) -> Callable[..., Any]:
+    """The component `name`, of <name>.css and of `files`, one after the other, after what all components share.
 
     A script of components v2 cannot import its neighbour, so they are joined here.
     """
     return st.components.v2.component(
         f"atlas_{name}",
-        css="\n".join(_read(file) for file in ("common.css", f"{name}.css")),
-        js="\n".join(_read(file) for file in ("common.js", *scripts)),
+        css="\n".join(_read(file) for file in ("common.css", *files, f"{name}.css") if file.endswith(".css")),
+        js="\n".join(_read(file) for file in ("common.js", *files) if file.endswith(".js")),
     )
 
 

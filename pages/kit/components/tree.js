@@ -9,7 +9,7 @@ class Tree {
 
   constructor(parent) {
     this.picks = new Picks();
-    this.root = element("div", "atlas tree");
+    this.root = element("div", "atlas written tree");
     this.frame = element("div", "frame");
     this.field = element("div", "field");
     this.edges = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -152,25 +152,15 @@ class Tree {
       shown.key = key;
       chip.className = ["chip", part.kind, part.special && "special", shown.seen ? "" : "fresh"].filter(Boolean).join(" ");
       shown.seen = true;
-      chip.replaceChildren();
-      const [spaces, rest] = [part.label.slice(0, part.spaces), part.label.slice(part.spaces)];
-      if (spaces) chip.append(element("span", "space", spaces));
-      chip.append(rest);
+      letter(chip, part.label, part.spaces);
       chip.setAttribute("aria-label", part.p === null ? `${this.data.words.root}: ${part.label}` : `${part.label}, ${format(part.p, 3)}`);
       chip.setAttribute("aria-level", part.column + 1);
-      if (part.p !== null) this.paint(chip, part.p);
-    } else if (part.p !== null && this.painted !== this.palette) this.paint(chip, part.p);
+      if (part.p !== null) paint(chip, part.p, this.colours);
+    } else if (part.p !== null && this.painted !== this.palette) paint(chip, part.p, this.colours);
     chip.style.width = `${part.width}px`;
     chip.style.left = `${x}px`;
     chip.style.top = `${y - Tree.CHIP / 2}px`;
     return chip;
-  }
-
-  paint(chip, p) {
-    const ground = this.colours[Math.round(Math.min(Math.max(p, 0), 1) * (this.colours.length - 1))];
-    const light = luminance(ground);
-    chip.style.setProperty("--ground", css(ground));
-    chip.style.setProperty("--on-ground", 1.05 / (light + 0.05) > (light + 0.05) / 0.05 ? "#fff" : "#000");
   }
 
   /** A branch runs from a token to the next one, as thick as that one is probable. */

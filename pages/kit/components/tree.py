@@ -12,7 +12,7 @@ from pages.kit.components.tree_layout import ENDLESS, rows
 
 WORDS = ("label", "help", "root", "token", "probability", "total", "mean", "kept", "dropped", "hint")
 KINDS = ("text", "kept", "dropped")
-_component = register("tree", "tree_walk.js", "tree.js")
+_component = register("tree", "token_chips.css", "token_chips.js", "tree_walk.js", "tree.js")
 
 
 @dataclass(frozen=True)
