@@ -234,16 +234,16 @@ def test_texts_survive_a_page_change() -> None:
 
 
 def test_a_change_of_the_model_loads_only_the_new_one_and_lets_the_old_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    loads: list[str] = []
+    loads: list[tuple[str, ...]] = []
     load, models = loading._load, ModelCache(limit=1)  # one model at a time
-    monkeypatch.setattr(loading, "_load", lambda shown, *asked: loads.append(shown) or load(shown, *asked))
+    monkeypatch.setattr(loading, "_load", lambda *asked: loads.append(asked) or load(*asked))
     monkeypatch.setattr(loading, "models", lambda: models)
     app = opened(text=TEXT, length=4)
-    assert loads == ["storyteller"]
+    assert loads == [("storyteller", "float32", "auto")]
     assert state(app).lm is models.get("storyteller")
     old = weakref.ref(state(app).lm)
     app = written(app.sidebar.button_group(key="choose_weights").set_value("int8").run())
-    assert loads == ["storyteller", "storyteller, int8, auto"]
+    assert loads[1:] == [("storyteller", "int8", "auto")]
     assert state(app).lm is models.get("storyteller", "int8")
     gc.unfreeze()  # as loading does it before the next model
     gc.collect()
