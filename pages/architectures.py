@@ -5,7 +5,7 @@ import streamlit as st
 from model.analysis.parameters import parameters_by_part
 from pages.kit import architectures_answers, architectures_sight, architectures_words, figures, numbers, selection, show
 from pages.kit import tokens as token_strip
-from pages.kit.choices import BEAMS
+from pages.kit.choices import TRANSLATION_BEAMS
 from pages.kit.page import Page, opening
 from pages.kit.three_models import MAX_CHARACTERS, ThreeModels
 
@@ -38,9 +38,9 @@ def draw_choices(page: Page) -> None:
     chosen = sentences.index(sel.text) if sel.text in sentences and sel.ids is None else None
     with st.container(key="controls_architectures", horizontal=True, vertical_alignment="bottom"):
         st.segmented_control(
-            say.label("beam"),
-            BEAMS,
-            key=selection.widget("beam", sel.beam),
+            say.label("translation_beam"),
+            TRANSLATION_BEAMS,
+            key=selection.widget("translation_beam", sel.translation_beam),
             format_func=lambda n: say.label("greedy") if n == 1 else say.label("beam_of", n=n),
             required=True,
             help=say("help_beam"),

@@ -96,7 +96,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("chat", "without_first", "scaling", "causal", *plans.FLAGS), _flag),
     **dict.fromkeys(("ids", "rows"), _ids),
     **dict.fromkeys(("position", "pair", "table_width", "slopes", "slope"), _whole),
-    **dict.fromkeys(("beam", "written", "read"), _whole),
+    **dict.fromkeys(("translation_beam", "written", "read"), _whole),
     **dict.fromkeys(("beams", "beam_step"), _whole),
     "greedy": _flag,
     "alpha": _number,

@@ -98,7 +98,7 @@ def _scores() -> TranslationScores:
 
 
 def _how(three: ThreeModels) -> str:
-    beam, say = three.page.sel.beam, three.page.say
+    beam, say = three.page.sel.translation_beam, three.page.say
     return say.plain("how_greedy") if beam == 1 else say.plain("how_beam", n=beam)
 
 

@@ -1,6 +1,6 @@
-"""What a reader can choose, and how a choice that does not fit the model or the text is brought into it."""
+"""What a reader can choose, and what each choice may be."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from model.analysis.alignment import head_names
 from model.analysis.attention_race import LENGTHS
@@ -15,12 +15,12 @@ from model.analysis.norm_steps import HALVES, NORMS
 from model.analysis.position_models import SCHEMES
 from model.analysis.projection import DIMENSIONS, PROJECTIONS
 from model.analysis.recurrence import CELLS
-from model.analysis.smaller_caches import BITS, head_counts
+from model.analysis.smaller_caches import BITS
 from model.language import devices
 from model.sampling import SamplingSettings
-from model.zoo.catalog import CATALOG, Entry, available
+from model.zoo.catalog import CATALOG
 from model.zoo.readers import read_config
-from pages.kit import limits, loading, machines, mixture, notices, plans, switches
+from pages.kit import limits, machines, mixture, plans
 from pages.kit.prose import COMMON, Prose
 
 DEFAULT_MODEL = next(iter(CATALOG))
@@ -61,9 +61,9 @@ class Selection:
     `scheme` is one of `POSITION_SCHEMES`, `position` a place in a text, `pair` two features that belong together,
     `theta` the base of their wavelengths, `table_width` the features of the sinusoidal table, `slopes` the number of
     heads that ALiBi has and `slope` one of them; `swapped` and `sample` choose between texts.
-    `beam` hypotheses are kept while a translation is looked for (1: greedy); `cross` is a head of its cross-attention
-    ("2.1") or the mean of all, `written` a token of the translation and `read` one of its source. `instead` is the word
-    that takes a token's place.
+    `translation_beam` hypotheses are kept while a translation is looked for (1: greedy); `cross` is a head of its
+    cross-attention ("2.1") or the mean of all, `written` a token of the translation and `read` one of its source.
+    `instead` is the word that takes a token's place.
     `cell` is the recurrent cell in front; `cell_length` tokens are read (0: the text itself) with states of
     `cell_hidden` numbers, gates biased by `gate_bias`, recurrent weights times `cell_gain`, all drawn from `cell_seed`;
     `distance` symbols stand between what is to be recalled and the question.
@@ -153,7 +153,7 @@ class Selection:
     slope: int = 0
     swapped: str = "example"
     sample: str = "story"
-    beam: int = 4
+    translation_beam: int = 4
     cross: str | None = None
     written: int | None = None
     read: int | None = None
@@ -219,7 +219,7 @@ CELL_WIDTHS = (16, 32, 64)
 GATE_BIASES = (0, 1, 2, 3, 4)
 CELL_GAINS = (0.5, 1.0, 1.5, 2.0, 3.0)
 RECALL_DISTANCES = (5, 10, 20, 50, 100)
-BEAMS = (1, 2, 4, 8)
+TRANSLATION_BEAMS = (1, 2, 4, 8)
 MEAN = "mean"
 
 
@@ -231,6 +231,8 @@ def _cross_heads() -> tuple[str, ...]:
 # What a word in the address may be; None, where it is the default, always.
 OPTIONS: dict[str, tuple[object, ...]] = {
     "beams": (0, *WIDTHS),
+    "scale": SCALES,
+    "mask": MASK_KINDS,
     "roles_on": ROLES_ON,
     "half": HALVES,
     "norm": NORMS,
@@ -253,7 +255,7 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "table_width": TABLE_WIDTHS,
     "swapped": SWAPPED,
     "sample": SAMPLES,
-    "beam": BEAMS,
+    "translation_beam": TRANSLATION_BEAMS,
     "cross": (MEAN, *_cross_heads()),
     "cell": CELLS,
     "cell_length": CELL_LENGTHS,
@@ -273,98 +275,3 @@ TEXT_LENGTHS = {
     "sentences": 3 * limits.MAX_SENTENCE + 2,
     "instead": limits.MAX_WORD,
 }
-
-
-def models() -> dict[str, Entry]:
-    """The models that the reader can choose: those on this machine that the pages about one model can show."""
-    return {name: entry for name, entry in available().items() if entry.listed}
-
-
-def repaired(selection: Selection) -> Selection:
-    """`selection` with every value within what there is; what had to change is noted for the reader."""
-    if selection.model not in models():
-        notices.add("unknown_model", name=selection.model[:40], model=DEFAULT_MODEL)
-        selection = replace(selection, model=DEFAULT_MODEL)
-    for name, options in FORMS.items():
-        if getattr(selection, name) not in (*options, getattr(Selection, name)):
-            notices.add("unreadable", name=name)
-            selection = replace(selection, **{name: getattr(Selection, name)})
-    try:
-        lm = loading.chosen(selection)
-    except ValueError as error:
-        if selection.model == DEFAULT_MODEL:
-            raise
-        notices.add("model_failed", which=selection.model, model=DEFAULT_MODEL, reason=str(error))
-        selection = replace(selection, model=DEFAULT_MODEL)
-        lm = loading.chosen(selection)
-    if selection.chat and lm.chat is None:
-        notices.add("no_chat_template", model=selection.model)
-        selection = replace(selection, chat=False)
-    if selection.ids is not None:
-        size, room = lm.config.vocab_size, limits.max_tokens(lm)
-        if not selection.ids or not all(0 <= i < size for i in selection.ids):
-            notices.add("unknown_ids", last=size - 1)
-            selection = replace(selection, ids=None)
-        elif len(selection.ids) > room:
-            notices.add("too_many_ids", n=len(selection.ids), limit=room)
-            selection = replace(selection, ids=selection.ids[:room])
-    n_tokens = len(loading.run_ids(selection))
-    tops = {"layer": lm.config.n_layers, "head": lm.config.n_heads, "query": n_tokens, "key": n_tokens}
-    for name, count in tops.items():
-        value = getattr(selection, name)
-        if value is not None and not 0 <= value < count:
-            fitting = min(max(value, 0), count - 1)
-            notices.add(f"clamped_{name}", asked=value, count=count, used=fitting)
-            selection = replace(selection, **{name: fitting})
-    if selection.rows is not None:
-        rows = tuple(dict.fromkeys(row for row in selection.rows if 0 <= row < n_tokens)) or None
-        if rows is None or len(rows) < len(set(selection.rows)):
-            notices.add("unknown_rows", count=n_tokens)
-        selection = replace(selection, rows=rows)
-    if selection.scale not in SCALES:
-        notices.add("unreadable", name="scale")
-        selection = replace(selection, scale=SCALES[0])
-    if selection.mask is not None and selection.mask not in MASK_KINDS:
-        notices.add("unreadable", name="mask")
-        selection = replace(selection, mask=None)
-    for name, options in OPTIONS.items():
-        if getattr(selection, name) not in (*options, getattr(Selection, name)):
-            notices.add("unreadable", name=name)
-            selection = replace(selection, **{name: getattr(Selection, name)})
-    counts = {
-        "rollout_to": lm.config.n_layers,
-        "number": lm.config.d_model,
-        "neuron": lm.config.d_ff,
-        "position": MAX_POSITIONS,
-        "pair": MAX_PAIRS,
-    }
-    for name, count in counts.items():
-        value = getattr(selection, name)
-        if value is not None and not 0 <= value < count:
-            fitting = min(max(value, 0), count - 1)
-            notices.add("clamped_number", name=name, asked=value, used=fitting)
-            selection = replace(selection, **{name: fitting})
-    if selection.off is not None:
-        off = switches.repaired(selection.off, lm.config.n_layers, lm.config.d_ff)
-        if off != selection.off:
-            notices.add("unreadable", name="off")
-            selection = replace(selection, off=off)
-    for name, length in TEXT_LENGTHS.items():
-        text = getattr(selection, name)
-        if text is not None and len(text) > length:
-            notices.add("cut_text", name=name, limit=length)
-            selection = replace(selection, **{name: text[:length]})
-    mix = mixture.repaired(selection.mix, lm.config.n_layers, lm.config.n_heads)
-    if mix != selection.mix:
-        notices.add("unknown_heads", n_layers=lm.config.n_layers, n_heads=lm.config.n_heads)
-        selection = replace(selection, mix=mix)
-    for name, (low, high) in RANGES.items():
-        value = getattr(selection, name)
-        if value is not None and not low <= value <= high:
-            fitting = min(max(value, low), high)
-            notices.add("clamped_number", name=name, asked=value, used=fitting)
-            selection = replace(selection, **{name: type(value)(fitting)})
-    if selection.kv_heads is not None and selection.kv_heads not in (counts := head_counts(lm.config.n_kv_heads)):
-        notices.add("clamped_number", name="kv_heads", asked=selection.kv_heads, used=counts[0])
-        selection = replace(selection, kv_heads=None)
-    return plans.repaired(selection)

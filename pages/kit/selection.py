@@ -15,7 +15,8 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.kit import loading, notices
 from pages.kit.address import from_parameters, to_parameters
-from pages.kit.choices import RANGES, SCALES, Selection, repaired
+from pages.kit.choices import RANGES, SCALES, Selection
+from pages.kit.repairs import repaired
 
 __all__ = ["RANGES", "SCALES", "Selection", "current", "sync", "to_parameters", "update", "widget"]
 

@@ -6,7 +6,7 @@ from streamlit.navigation.page import StreamlitPage
 from model.analysis.formats import FORMATS
 from model.language import devices
 from model.zoo.catalog import KINDS, Entry
-from pages.kit import choices, fetching, limits, loading, navigation, selection
+from pages.kit import fetching, limits, loading, navigation, repairs, selection
 from pages.kit.prose import LANGUAGES, Prose
 
 EXAMPLES = ("english", "chinese", "code", "pattern")
@@ -25,7 +25,7 @@ def draw(known: dict[str, StreamlitPage], current: str) -> None:
 
 
 def _model(name: str, say: Prose) -> None:
-    entries = choices.models()
+    entries = repairs.models()
     kinds = {kind: say.plain(f"kind_{kind}") for kind in dict.fromkeys(entry.kind for entry in entries.values())}
     st.selectbox(
         say.label("model"),

@@ -186,7 +186,9 @@ class ThreeModels:
     @cached_property
     def translated(self) -> Written:
         """What the encoder-decoder writes."""
-        return _write(self.translator, self.translator.name, self.for_translator.ids, self.page.sel.beam, None)
+        return _write(
+            self.translator, self.translator.name, self.for_translator.ids, self.page.sel.translation_beam, None
+        )
 
     @cached_property
     def translation_run(self) -> Trace:

@@ -131,7 +131,7 @@ def test_at_the_first_token_the_decoder_has_only_its_start(storyteller: Language
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_the_translation_is_the_models(translator: LanguageModel, beam: int) -> None:
-    page, run = opened(text=SENTENCE, beam=str(beam)), translated(translator, SENTENCE, beam)
+    page, run = opened(text=SENTENCE, translation_beam=str(beam)), translated(translator, SENTENCE, beam)
     assert f"→ **{translator.translate(SENTENCE, beam=beam)}**" in said(page)
     if beam == 1:
         greedy = translator.generate(SENTENCE, 40, SamplingSettings(temperature=0))
@@ -271,7 +271,14 @@ def test_every_text_works_or_gets_a_sentence(translator: LanguageModel, name: st
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"beam": "3"}, {"cross": "3.0"}, {"cross": "<b>"}, {"written": "-1"}, {"read": "9999"}, {"instead": "x" * 99}],
+    [
+        {"translation_beam": "3"},
+        {"cross": "3.0"},
+        {"cross": "<b>"},
+        {"written": "-1"},
+        {"read": "9999"},
+        {"instead": "x" * 99},
+    ],
 )
 def test_a_link_that_asks_for_what_there_is_not_is_brought_into_it(parameters: dict[str, str]) -> None:
     assert remarks(opened(**parameters))

@@ -12,7 +12,7 @@ from model.analysis.machines import MACHINES
 from model.analysis.parameters import count_of_config
 from model.analysis.presets import PRESETS
 from model.language import LanguageModel
-from pages.kit import choices, loading, machines, notices, numbers, plans
+from pages.kit import loading, machines, notices, numbers, plans, repairs
 from pages.kit.choices import Selection
 from pages.kit.prose import Prose
 from tests.cases import TEXTS
@@ -199,7 +199,7 @@ def test_another_preset_forgets_what_was_changed() -> None:
 
 
 def test_neurons_and_kv_heads_follow_what_was_changed() -> None:
-    config = plans.of(choices.repaired(Selection(plan="llama3_8b", plan_d=2048, plan_heads=16))).config
+    config = plans.of(repairs.repaired(Selection(plan="llama3_8b", plan_d=2048, plan_heads=16))).config
     assert (config.d_model, config.d_head, config.d_ff, config.n_kv_heads) == (2048, 128, 14336 // 2, 4)
 
 
@@ -236,7 +236,7 @@ def test_any_sizes_become_a_plan(sizes: dict, flags: dict, name: str) -> None:
     """Whatever a link says: a config that can be built, and formulas that count it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(notices, "add", lambda section, **_: None)
-        plan = plans.of(choices.repaired(Selection(plan=name, **sizes, **flags)))
+        plan = plans.of(repairs.repaired(Selection(plan=name, **sizes, **flags)))
     assert plan.config.d_head * plan.config.n_heads == plan.config.d_model
     small = plan.config.replace(n_layers=min(plan.config.n_layers, 2))
     assert costs.parameter_count(small) == count_of_config(small)
@@ -248,7 +248,7 @@ def test_a_loaded_model_with_options_of_its_own_can_be_resized(monkeypatch: pyte
     monkeypatch.setattr(lm.transformer, "config", odd)
     monkeypatch.setattr(notices, "add", lambda section, **_: None)
     for changes in ({"plan_d": 512}, {"plan_learned": True}, {"plan_heads": 4}):
-        config = plans.of(choices.repaired(Selection(**changes))).config
+        config = plans.of(repairs.repaired(Selection(**changes))).config
         assert costs.parameter_count(config) == count_of_config(config)
 
 

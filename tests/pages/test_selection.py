@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.sampling import SamplingSettings
-from pages.kit import address, choices, notices
+from pages.kit import address, choices, notices, repairs
 from pages.kit.address import from_parameters, to_parameters
 from pages.kit.choices import DEFAULT_TEXT, RANGES, Selection
 from pages.kit.limits import MAX_LINK_CHARACTERS, MAX_TOKENS
@@ -124,6 +124,12 @@ def test_sampling_settings_are_those_of_the_model_room() -> None:
         ({"top_k": -3}, {"top_k": 0}, "clamped_number"),
         ({"top_p": 1.5}, {"top_p": 1.0}, "clamped_number"),
         ({"seed": -1}, {"seed": 0}, "clamped_number"),
+        ({"scale": "cubic"}, {"scale": "linear"}, "unreadable"),
+        ({"mask": "all"}, {"mask": None}, "unreadable"),
+        ({"mask": "window", "scale": "log"}, {}, None),
+        ({"translation_beam": 3}, {"translation_beam": 4}, "unreadable"),
+        ({"number": -1}, {"number": 0}, "clamped_number"),
+        ({"number": 10**6}, {"number": 255}, "clamped_number"),
         ({"model": "/etc/passwd"}, {"model": choices.DEFAULT_MODEL}, "unknown_model"),
         ({"model": "translator"}, {"model": choices.DEFAULT_MODEL}, "unknown_model"),  # not for pages about one model
         ({}, {}, None),
@@ -133,7 +139,7 @@ def test_what_does_not_fit_is_brought_into_range(
     said: list[str], given_: dict, used: dict, section: str | None
 ) -> None:
     asked = replace(Selection(), **given_)
-    assert choices.repaired(asked) == replace(asked, **used)
+    assert repairs.repaired(asked) == replace(asked, **used)
     assert said == ([section] if section else [])
 
 
