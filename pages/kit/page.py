@@ -17,7 +17,7 @@ from pages.kit.prose import Prose
 from pages.kit.selection import Selection
 from pages.kit.sitemap import ABOUT_NEXT_TOKEN
 
-_AROUND = {"model", "weights", "device", "text", "ids", "lang"}  # what shell and opening are made of
+_AROUND = {"model", "weights", "device", "text", "chat", "ids", "lang"}  # what shell and opening are made of
 
 
 @dataclass(frozen=True)

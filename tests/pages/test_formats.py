@@ -3,6 +3,7 @@
 import math
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from model.losses import token_losses
 from model.zoo.catalog import CATALOG
 from pages.kit import cost_formats, loading, numbers
 from pages.kit import page as page_module
+from pages.kit import selection as selection_module
 from pages.kit.choices import DEFAULT_TEXT, Selection
 from pages.kit.loading import ModelCache
 from pages.kit.sitemap import PAGES
@@ -142,7 +144,34 @@ def test_a_part_of_a_page_that_is_drawn_again_has_the_same_model() -> None:
     drawn = page_module._page("next_token", Selection(weights="int8"))
     assert drawn.lm is loading.chosen(drawn.sel)
     assert drawn.lm.dtype == torch.int8
-    assert {"weights", "device"} <= page_module._AROUND
+
+
+class _BrokenOff(BaseException):
+    """What `st.rerun` raises is no `Exception` either."""
+
+
+@pytest.mark.parametrize("change", [{"weights": "int8"}, {"device": "cpu"}, {"chat": True}, {"text": "A fox."}])
+def test_a_change_of_what_is_around_a_part_draws_the_whole_page(
+    change: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rerun() -> None:
+        raise _BrokenOff
+
+    parts, drawn, sel = [], [], Selection()
+    monkeypatch.setattr(page_module.st, "fragment", lambda again: parts.append(again) or again)
+    monkeypatch.setattr(page_module.st, "rerun", rerun)
+    state = selection_module._State(sel)
+    monkeypatch.setattr(selection_module, "_state", lambda: state)
+    monkeypatch.setattr(page_module.notices, "pending", list)
+    page_module.part(page_module._page("next_token", sel), drawn.append)
+    (again,) = parts
+    state.selection = replace(sel, layer=2)
+    again()
+    assert [page.sel.layer for page in drawn] == [None, 2], "in the part alone"
+    state.selection = replace(sel, **change)
+    with pytest.raises(_BrokenOff):
+        again()
+    assert len(drawn) == 2
 
 
 def test_every_kind_of_model_can_be_kept_as_integers(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
