@@ -289,7 +289,7 @@ def test_the_lesson_is_told_with_the_runs_numbers() -> None:
     ("asked", "says"),
     [
         ({"length": 2}, "found the same text"),
-        ({"text": "那只小猫坐在垫子上，因为它", "length": 40, "beams": 2}, "the greedy text is 3"),
+        ({"text": "那只小猫坐在垫子上，因为它", "length": 40, "beams": 2}, "as a whole the greedy one is 3"),
         ({"length": 40, "beams": 4, "penalty": 1.5}, "times as probable"),
         ({"text": "Everyone was happy.", "length": 30, "alpha": 0, "beams": 4}, "The texts are not equally long"),
     ],
