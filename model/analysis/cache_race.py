@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from statistics import median
@@ -103,6 +104,7 @@ class Race:
                 f"and {config.max_positions} in all."
             )
         self.prompt, self.n = tuple(prompt), n
+        self._turn = threading.Lock()  # a run of the page that was broken off may still be at its last token
         self.cached = Lane(transformer, prompt, n, cached=True)
         self.uncached = Lane(transformer, prompt, n, cached=False)
         self.text: list[int] = []
@@ -126,8 +128,11 @@ class Race:
 
     def advance(self) -> None:
         """One token more in one lane; nothing when all is written."""
-        if self.done:
-            return
+        with self._turn:
+            if not self.done:
+                self._write()
+
+    def _write(self) -> None:
         lanes = [lane for lane in (self.cached, self.uncached) if lane.written < self.n]
         lane = min(lanes, key=lambda one: one.seconds)
         place = lane.written

@@ -7,6 +7,7 @@ mean nothing, then a sign that asks for the answer.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -98,6 +99,7 @@ class Recall:
 
     def __init__(self, task: Task, kinds: tuple[Kind, ...] = KINDS) -> None:
         self.task = task
+        self._turn = threading.Lock()  # a run of the page that was broken off may still be in its last step
         self.learners: dict[Kind, Learner] = {}
         for kind in kinds:
             network = build_network(kind, task.build, task.seed)
@@ -120,10 +122,12 @@ class Recall:
 
     def advance(self) -> None:
         """One step of one network; nothing when all are done."""
-        waiting = [learner for learner in self.learners.values() if not learner.done]
-        if not waiting:
-            return
-        learner = min(waiting, key=lambda one: one.trained)
+        with self._turn:
+            waiting = [learner for learner in self.learners.values() if not learner.done]
+            if waiting:
+                self._learn(min(waiting, key=lambda one: one.trained))
+
+    def _learn(self, learner: Learner) -> None:
         texts, answers = self.batch(learner.trained)
         begun = time.perf_counter()
         with torch.enable_grad():

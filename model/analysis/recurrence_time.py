@@ -62,20 +62,21 @@ class TimeRace:
 
     def advance(self, *, seconds: float = 0.4, most: int = 12) -> None:
         """Measure all four at the next length, in turns, for about `seconds` or `most` turns; nothing when done."""
-        if self.done:
-            return
-        length = self.next_length
+        with _ONE_AT_A_TIME, torch.enable_grad():
+            if not self.done:
+                self._measure(self.next_length, seconds, most)
+
+    def _measure(self, length: int, seconds: float, most: int) -> None:
         ids = random_texts(self.build.vocabulary, 1, length).to(self.device)
         spent: dict[Kind, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
-        with _ONE_AT_A_TIME, torch.enable_grad():
-            for network in self._networks.values():
-                _timed(network, ids)  # the first time is slower
-            begun = time.perf_counter()
-            turns = 0
-            while turns < 2 or (turns < most and time.perf_counter() - begun < seconds):
-                for kind, network in self._networks.items():
-                    spent[kind].append(_timed(network, ids))
-                turns += 1
+        for network in self._networks.values():
+            _timed(network, ids)  # the first time is slower
+        begun = time.perf_counter()
+        turns = 0
+        while turns < 2 or (turns < most and time.perf_counter() - begun < seconds):
+            for kind, network in self._networks.items():
+                spent[kind].append(_timed(network, ids))
+            turns += 1
         for kind, times in spent.items():
             forward, backward = (min(column) for column in zip(*times, strict=True))
             self.points.append(Timing(kind, length, forward, backward, turns))

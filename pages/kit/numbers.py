@@ -51,7 +51,9 @@ def interval(low: float, high: float, *inside: float) -> list[str]:
 
 
 def plain(value: float) -> str:
-    """A number that somebody typed: 1,000,000,000, 0.35, −3."""
+    """A number that somebody typed: 1,000,000,000, 0.35, −3; beyond what anybody reads, 1.0·10³⁰⁰."""
+    if value and not 1e-6 <= abs(value) < 1e15:
+        return power_of_ten(value)
     return f"{value:,.6f}".rstrip("0").rstrip(".").replace("-", "−")
 
 

@@ -110,7 +110,8 @@ def _draw_why(page: Page, found: Measured) -> None:
         steps.append(Step(say.plain("step_measured"), [Term(three(reach.factor), "result")]))
         power = far * math.log10(reach.factor)
         value = numbers.power_of_ten(10**power) if power > -300 else "< 10⁻³⁰⁰"
-        terms = [Term(three(reach.factor)), Term(str(far), raised=True), Term(f" = {value}")]
+        # More digits than above: the power makes a difference in the fifth one visible.
+        terms = [Term(f"{reach.factor:.6f}"), Term(str(far), raised=True), Term(f" = {value}")]
         steps.append(Step(say.plain("step_power", n=far), terms))
     st.html(figures.arithmetic([Term(say.plain(cell))], steps, page.palette))
     show.caption(Kind.MEASURED, say.plain("measured"), say.plain("why_caption", runs=reach.runs))

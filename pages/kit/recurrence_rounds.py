@@ -45,7 +45,11 @@ def draw(page: Page) -> None:
             with column, st.container(key=f"section_rounds_{kind}", gap="xsmall"):
                 st.markdown(f"**{say(kind)}**")
                 show.figure(fig, f"rounds_{kind}", alt=say.plain("rounds_alt", name=say.plain(kind)), caption=caption)
-        st.markdown(say("rounds_found", n=n, cell=counts[pair[0]], name=say.plain(pair[0]), attention=counts[pair[1]]))
+        if n > 1:
+            values = {"n": n, "cell": counts[pair[0]], "name": say.plain(pair[0]), "attention": counts[pair[1]]}
+            st.markdown(say("rounds_found", **values))
+        else:
+            st.markdown(say("rounds_found_one"))
     with st.container(key="section_times", gap="xsmall"):
         st.header(say("times_title"), anchor=False)
         st.markdown(say("times"))

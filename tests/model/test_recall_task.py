@@ -1,6 +1,7 @@
 """The recall task: what is asked, what a guess is worth, and who learns it at a distance."""
 
 import math
+import threading
 
 import pytest
 import torch
@@ -28,6 +29,28 @@ def learned(task, kinds, steps=STEPS):
     while not recall.done and min(one.trained for one in recall.learners.values() if not one.done) < steps:
         recall.advance()
     return recall
+
+
+def test_two_runs_of_a_page_take_turns():
+    recall = Recall(Task(10, Build(), 0), ("gru",))
+    failed = []
+
+    def learn():
+        try:
+            for _ in range(40):
+                recall.advance()
+        except RuntimeError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=learn) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert recall.learners["gru"].trained == 80
+    alone = learned(Task(10, Build(), 0), ("gru",), 80)
+    assert recall.learners["gru"].losses == alone.learners["gru"].losses
 
 
 def test_the_answer_stands_at_the_beginning_and_nowhere_else():

@@ -15,7 +15,7 @@ from tests.model.test_chat import CHATML
 from tests.model.test_parity_families import GROUPED
 from tests.model.tiny import randomise
 from tests.pages.component_io import sent
-from tests.pages.visit import remarks, selection, turn_to, visit, well
+from tests.pages.visit import WITHOUT_STRIP, remarks, selection, turn_to, visit, well
 
 STORYTELLER = CATALOG["storyteller"].folder
 MARKS = ["<|im_start|>", "<|im_end|>", "<|im_start|>", "<|im_end|>", "<|im_start|>"]
@@ -45,8 +45,7 @@ def switches(app):
     return [one for one in app.sidebar.toggle if "chat" in one.key]
 
 
-# Recurrent cells read the text's ids as mere numbers, and the page draws no strip of them.
-@pytest.mark.parametrize("page", [name for name in PAGES if name != "recurrence"])
+@pytest.mark.parametrize("page", [name for name in PAGES if name not in WITHOUT_STRIP])
 def test_every_page_shows_the_template_around_the_text(page):
     app = well(visit(page, model="assistant", chat="1", text="Who are you?"))
     assert selection(app).chat

@@ -69,6 +69,7 @@ def test_a_typed_number_is_printed_as_people_write_it() -> None:
     assert [numbers.plain(value) for value in values] == [
         "1,000,000,000", "0.35", "−3", "2,147,483,648", "0", "0.000001"
     ]  # fmt: skip
+    assert [numbers.plain(value) for value in (1e300, -1e15, 1e-300)] == ["1.0·10³⁰⁰", "−1.0·10¹⁵", "1.0·10⁻³⁰⁰"]
 
 
 def test_units() -> None:

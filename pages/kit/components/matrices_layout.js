@@ -34,7 +34,8 @@ function arrange({ width, count, rows, columns, side, tokens, labelsQ, labelsK, 
   let cell;
   if (narrow) {
     const most = count > 1 ? Math.min(limit, 24) : limit; // one alone takes the room there is
-    cell = Math.max(columns > 256 ? 1 : 2, Math.min(Math.max(per(1).cell, Math.min(12, 420 / columns)), most));
+    const least = Math.min(12, Math.min(side, 420) / columns); // before the frame scrolls
+    cell = Math.max(columns > 256 ? 1 : 2, Math.min(Math.max(per(1).cell, least), most));
   } else {
     const wanted = Math.min(comfortable(columns), limit);
     for (const n of new Set([count, Math.ceil(count / 2), 1])) {
