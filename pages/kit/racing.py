@@ -1,8 +1,7 @@
 """The race between writing with and without the cache, live: part of the page on the cache."""
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
@@ -10,6 +9,7 @@ import streamlit as st
 from model.analysis.cache_race import Race
 from pages.kit import errors, figures, loading, numbers, selection, show
 from pages.kit.figures import Series, style
+from pages.kit.live_work import LiveWork
 from pages.kit.page import Page
 from pages.kit.show import Kind, Scale
 
@@ -20,37 +20,15 @@ _KEY = "atlas_cache_race"
 
 
 @dataclass
-class Racing:
-    """A race of this visitor. `seconds` spent writing since it was last started; `stopped`: why it ended early."""
+class Racing(LiveWork):
+    """A race of this visitor, and what it is a race `of`."""
 
     race: Race
     of: tuple[object, ...]
-    running: bool = True
-    seconds: float = 0.0
-    stopped: str = field(default="")
 
     def tick(self, seconds: float = TICK_SECONDS) -> None:
         """Write a little in whichever lane is next."""
-        begun = time.perf_counter()
-        while self.running and not self.race.done:
-            self.race.advance()
-            # Here Streamlit breaks this run off, if the reader has clicked meanwhile: once per token.
-            _ = _KEY in st.session_state
-            if time.perf_counter() - begun > seconds:
-                break
-        self.seconds += time.perf_counter() - begun
-        if self.race.done:
-            self.running = False
-        elif self.running and self.seconds > MAX_SECONDS:
-            self.running, self.stopped = False, "time"
-
-    def stop(self) -> None:
-        """End it now; `go_on` continues."""
-        self.running, self.stopped = False, "reader"
-
-    def go_on(self) -> None:
-        """Continue, with a fresh limit of time."""
-        self.running, self.stopped, self.seconds = True, "", 0.0
+        self.spend(self.race, seconds, MAX_SECONDS)
 
 
 def current(page: Page, n: int) -> Racing:

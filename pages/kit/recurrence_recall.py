@@ -1,7 +1,6 @@
 """The recall task, learned live by all four networks: part of the page on recurrence."""
 
 import threading
-import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from model.analysis.recurrence import KINDS
 from pages.kit import errors, figures, numbers, recurrence_data, selection, show
 from pages.kit.choices import RECALL_DISTANCES
 from pages.kit.figures import Series, style
+from pages.kit.live_work import LiveWork
 from pages.kit.page import Page
 from pages.kit.show import Kind
 
@@ -26,36 +26,14 @@ _KEY = "atlas_recall"
 
 
 @dataclass
-class Lesson:
-    """A training of this visitor. `seconds` since it was last started; `stopped`: why it ended early."""
+class Lesson(LiveWork):
+    """A training of this visitor."""
 
     recall: Recall
-    running: bool = True
-    seconds: float = 0.0
-    stopped: str = ""
 
     def tick(self, seconds: float = TICK_SECONDS) -> None:
         """Learn a little."""
-        begun = time.perf_counter()
-        while self.running and not self.recall.done:
-            self.recall.advance()
-            # Here Streamlit breaks this run off, if the reader has clicked meanwhile: once per step.
-            _ = _KEY in st.session_state
-            if time.perf_counter() - begun > seconds:
-                break
-        self.seconds += time.perf_counter() - begun
-        if self.recall.done:
-            self.running = False
-        elif self.running and self.seconds > MAX_SECONDS:
-            self.running, self.stopped = False, "time"
-
-    def stop(self) -> None:
-        """End it now; `go_on` continues."""
-        self.running, self.stopped = False, "reader"
-
-    def go_on(self) -> None:
-        """Continue, with a fresh limit of time."""
-        self.running, self.stopped, self.seconds = True, "", 0.0
+        self.spend(self.recall, seconds, MAX_SECONDS)
 
 
 class Finished:

@@ -1,7 +1,7 @@
 """A BPE that learns from the reader's own text, live: part of the tokenization page."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import streamlit as st
@@ -11,6 +11,7 @@ from pages.kit import errors, figures, numbers, selection, show
 from pages.kit.components import CHIP_WORDS, chips
 from pages.kit.figures import Series, TokenRow
 from pages.kit.kept import kept
+from pages.kit.live_work import LiveWork
 from pages.kit.page import Page
 from pages.kit.show import Kind
 
@@ -27,13 +28,10 @@ _KEY = "atlas_bpe"
 
 
 @dataclass
-class Lesson:
-    """A training of this visitor. `seconds` spent learning; `stopped` says why it ended early."""
+class Lesson(LiveWork):
+    """A training of this visitor."""
 
     training: BpeTraining
-    running: bool = True
-    seconds: float = 0.0
-    stopped: str = field(default="")
 
     def tick(self) -> None:
         """Learn a little."""
@@ -46,14 +44,6 @@ class Lesson:
             self.running = False
         elif self.seconds > MAX_SECONDS:
             self.running, self.stopped = False, "time"
-
-    def stop(self) -> None:
-        """End it now; `go_on` continues."""
-        self.running, self.stopped = False, "reader"
-
-    def go_on(self) -> None:
-        """Continue, with a fresh limit of time."""
-        self.running, self.stopped, self.seconds = True, "", 0.0
 
 
 def draw(page: Page) -> None:
