@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -68,12 +69,16 @@ class Learner:
     network: nn.Module
     parameters: int
     width: int
-    optimizer: torch.optim.Optimizer
     trained: int = 0
     seconds: float = 0.0
     steps: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
+
+    @cached_property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Made when it is first used: with it torch loads its compiler, 130 MB of it."""
+        return torch.optim.Adam(self.network.parameters(), lr=RATE, foreach=True)
 
     @property
     def enough(self) -> bool:
@@ -103,8 +108,7 @@ class Recall:
         self.learners: dict[Kind, Learner] = {}
         for kind in kinds:
             network = build_network(kind, task.build, task.seed)
-            optimizer = torch.optim.Adam(network.parameters(), lr=RATE, foreach=True)
-            self.learners[kind] = Learner(kind, network, network.parameter_count, network.width, optimizer)
+            self.learners[kind] = Learner(kind, network, network.parameter_count, network.width)
         self._held_out = examples(HELD_OUT, task.distance, torch.Generator().manual_seed(_HELD_OUT_SEED))
         for learner in self.learners.values():
             self._test(learner)

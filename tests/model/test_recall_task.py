@@ -1,6 +1,8 @@
 """The recall task: what is asked, what a guess is worth, and who learns it at a distance."""
 
 import math
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -22,6 +24,7 @@ from model.analysis.recall_task import (
     examples,
 )
 from model.analysis.recurrence import KINDS, Build
+from tests.conftest import REPOSITORY
 
 
 def learned(task, kinds, steps=STEPS):
@@ -51,6 +54,17 @@ def test_two_runs_of_a_page_take_turns():
     assert recall.learners["gru"].trained == 80
     alone = learned(Task(10, Build(), 0), ("gru",), 80)
     assert recall.learners["gru"].losses == alone.learners["gru"].losses
+
+
+def test_networks_that_are_only_looked_at_do_not_load_the_compiler():
+    """torch loads it with its first optimizer, and 130 MB with it."""
+    source = (
+        "import sys; from model.analysis.recall_task import Build, Recall, Task\n"
+        "assert not Recall(Task(5, Build(), 0)).done\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.stdout.strip() == "False", done.stderr
 
 
 def test_the_answer_stands_at_the_beginning_and_nowhere_else():
