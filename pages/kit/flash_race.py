@@ -11,6 +11,7 @@ from model.analysis.flash_traffic import BYTES
 from pages.kit import errors, figures, numbers, selection, show
 from pages.kit.figures import Series
 from pages.kit.flash_view import View
+from pages.kit.live_work import LiveWork
 from pages.kit.show import Kind
 
 MAX_SECONDS = 45.0  # of measuring
@@ -19,15 +20,12 @@ _KEY = "atlas_race"
 
 
 @dataclass
-class Race:
-    """What a visitor has measured. `stopped` says why it ended early: "" if it did not."""
+class Race(LiveWork):
+    """What a visitor has measured."""
 
     shape: Shape
     wanted: list[tuple[int, str]]
     points: list[Point] = field(default_factory=list)
-    running: bool = True
-    seconds: float = 0.0
-    stopped: str = ""
 
     def tick(self) -> None:
         """Measure one point."""
@@ -43,10 +41,6 @@ class Race:
             self.running = False
         elif self.seconds > MAX_SECONDS:
             self.running, self.stopped = False, "time"
-
-    def stop(self) -> None:
-        """End it; what is measured stays."""
-        self.running, self.stopped = False, "reader"
 
     def of(self, name: str, what: str) -> list[float]:
         """One kernel's "seconds" or "peak" at each length; NaN where it is not measured."""

@@ -13,6 +13,7 @@ from model.analysis.recurrence_rounds import rounds
 from model.analysis.recurrence_time import TimeRace
 from pages.kit import errors, figures, numbers, recurrence_data, show
 from pages.kit.figures import Series, Strip
+from pages.kit.live_work import LiveWork
 from pages.kit.page import Page
 from pages.kit.show import Kind
 
@@ -63,12 +64,10 @@ def draw(page: Page) -> None:
 
 
 @dataclass
-class Timing:
+class Timing(LiveWork):
     """A measurement of this visitor."""
 
     race: TimeRace
-    running: bool = True
-    stopped: bool = False
 
     def tick(self) -> None:
         """Measure one length."""
@@ -78,10 +77,6 @@ class Timing:
             self.running = False  # or it would be tried again and again
             raise
         self.running = self.running and not self.race.done
-
-    def stop(self) -> None:
-        """End it; what is measured stays."""
-        self.running, self.stopped = False, True
 
 
 def _begin(build: Build, device: str) -> None:
