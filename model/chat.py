@@ -22,8 +22,34 @@ _PATIENCE = 10.0  # seconds by the clock; the limit on computing comes first, un
 _LONGEST = 200_000  # characters of a template; published ones have some thousands
 
 
+# Why a template cannot be used, by code; each ends the sentence of `ChatTemplateError`.
+REASONS = {
+    "too_long": "it is longer than {limit:,} characters",
+    "syntax": "its line {line} is not valid Jinja ({said})",
+    "undefined": "it uses what does not exist ({said})",
+    "forbidden": "it does what a template must not do ({said})",
+    "refuses": "it refuses this message ({said})",
+    "endless": "it calls itself without end",
+    "fails": "it fails ({said})",
+    "writes_much": "it writes more than {limit:,} characters",
+    "memory": "it needs more than {megabytes} MB of memory",
+    "time": "it does not come to an end within {seconds} seconds",
+    "clock": "it does not come to an end within {seconds} seconds by the clock",
+    "not_started": "nothing can be started to render it ({said})",
+    "ended": "what renders it was ended from outside (signal {signal})",
+    "no_room": "it alone makes {n} tokens, and there is room for {room}",
+}
+
+
 class ChatTemplateError(ValueError):
-    """A template that gives no text for a message; the message says why, in one sentence."""
+    """A template that gives no text for a message; the message says why, in one sentence.
+
+    `code` is the reason's in `REASONS` and `values` what it is about, for whoever says it in another language.
+    """
+
+    def __init__(self, code: str, **values: str | int) -> None:
+        self.code, self.values = code, values
+        super().__init__(f"The chat template cannot be used: {REASONS[code].format(**values)}.")
 
 
 @dataclass(frozen=True)
@@ -48,37 +74,34 @@ class ChatTemplate:
         values |= {"tools": None, "documents": None, "add_generation_prompt": reply}
         answer = _rendered(self.source, json.dumps(values))
         if "error" in answer:
-            raise _unusable(answer["error"])
-        return answer["text"]
+            raise ChatTemplateError(answer["error"], **answer["values"])
+        text: str = answer["text"]
+        return text
 
     def writes(self, token: str) -> bool:
         """Whether a special token stands in the template, by its spelling or by its name ("eos_token")."""
         return any(part in self.source for part in (token, *(name for name, text in self.tokens if text == token)))
 
 
-def _unusable(reason: str) -> ChatTemplateError:
-    return ChatTemplateError(f"The chat template cannot be used: {' '.join(reason.split())[:300]}.")
-
-
 @lru_cache(maxsize=64)
-def _rendered(source: str, values: str) -> dict[str, str]:
+def _rendered(source: str, values: str) -> dict[str, Any]:
     """The answer of the process, which is kept; what may go better the next time is raised, and so not kept."""
     if len(source) > _LONGEST:
-        return {"error": f"it is longer than {_LONGEST:,} characters"}
+        return {"error": "too_long", "values": {"limit": _LONGEST}}
     job: dict[str, Any] = {"path": sys.path, "source": source, "values": json.loads(values)}
     command = [sys.executable, "-I", "-S", str(_SCRIPT)]
     try:
         done = subprocess.run(command, input=json.dumps(job).encode(), capture_output=True, timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
-        raise _unusable(f"it does not come to an end within {_PATIENCE:.0f} seconds by the clock") from None
+        raise ChatTemplateError("clock", seconds=round(_PATIENCE)) from None
     except OSError as error:
-        raise _unusable(f"nothing can be started to render it ({error.strerror})") from None
+        raise ChatTemplateError("not_started", said=str(error.strerror)) from None
     if done.returncode == -getattr(signal, "SIGXCPU", 0) < 0:
-        return {"error": f"it does not come to an end within {chat_render.SECONDS} seconds"}
+        return {"error": "time", "values": {"seconds": chat_render.SECONDS}}
     if done.returncode < 0:
-        raise _unusable(f"what renders it was ended from outside (signal {-done.returncode})")
+        raise ChatTemplateError("ended", signal=-done.returncode)
     try:
-        answer: dict[str, str] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:  # it ended without a word: the memory was too short even for that
-        return {"error": f"it needs more than {chat_render.MEMORY // 2**20} MB of memory"}
+        return {"error": "memory", "values": {"megabytes": chat_render.MEMORY // 2**20}}
     return answer

@@ -1,5 +1,7 @@
 """Renders a chat template in a process of its own: `python -I -S chat_render.py`, JSON in, JSON out.
 
+What goes wrong is answered as a code with values; `model.chat.REASONS` has the words.
+
 A template is a program of whoever made the model. Jinja's sandbox keeps it from the machine's files, but neither from
 running on for ever nor from filling the memory; a process has limits for both, and can be ended.
 """
@@ -58,8 +60,8 @@ def _environment() -> Any:
     return made
 
 
-def render(source: str, values: dict[str, Any]) -> dict[str, str]:
-    """{"text": …}, or {"error": what the template does wrong, as the end of a sentence}."""
+def render(source: str, values: dict[str, Any]) -> dict[str, Any]:
+    """{"text": …}, or {"error": the code of what the template does wrong, "values": what belongs to it}."""
     import jinja2
 
     try:
@@ -68,26 +70,30 @@ def render(source: str, values: dict[str, Any]) -> dict[str, str]:
             parts.append(part)
             size += len(part)
             if size > CHARACTERS:
-                return {"error": f"it writes more than {CHARACTERS:,} characters"}
+                return _wrong("writes_much", limit=CHARACTERS)
         return {"text": "".join(parts)}
     except jinja2.TemplateSyntaxError as error:
-        return {"error": f"its line {error.lineno} is not valid Jinja ({_said(error)})"}
+        return _wrong("syntax", line=error.lineno, said=_said(error))
     except jinja2.UndefinedError as error:
-        return {"error": f"it uses what does not exist ({_said(error)})"}
+        return _wrong("undefined", said=_said(error))
     except jinja2.exceptions.SecurityError as error:
-        return {"error": f"it does what a template must not do ({_said(error)})"}
+        return _wrong("forbidden", said=_said(error))
     except jinja2.TemplateError as error:  # raise_exception
-        return {"error": f"it refuses this message ({_said(error)})"}
+        return _wrong("refuses", said=_said(error))
     except MemoryError:
-        return {"error": f"it needs more than {MEMORY // 2**20} MB of memory"}
+        return _wrong("memory", megabytes=MEMORY // 2**20)
     except RecursionError:
-        return {"error": "it calls itself without end"}
+        return _wrong("endless")
     except Exception as error:  # whatever a program can do wrong
-        return {"error": f"it fails ({type(error).__name__}: {_said(error)})"}
+        return _wrong("fails", said=f"{type(error).__name__}: {_said(error)}")
+
+
+def _wrong(code: str, **values: str | int) -> dict[str, Any]:
+    return {"error": code, "values": values}
 
 
 def _said(error: Exception) -> str:
-    return str(getattr(error, "message", None) or error)[:200].rstrip(".")
+    return " ".join(str(getattr(error, "message", None) or error).split())[:200].rstrip(".")
 
 
 def main() -> None:
@@ -101,7 +107,7 @@ def main() -> None:
     try:
         answer = json.dumps(render(job["source"], job["values"]))
     except MemoryError:
-        answer = json.dumps({"error": f"it needs more than {MEMORY // 2**20} MB of memory"})
+        answer = json.dumps(_wrong("memory", megabytes=MEMORY // 2**20))
     sys.stdout.write(answer)
 
 

@@ -11,7 +11,7 @@ import torch
 
 from model import hooks
 from model.beam import BeamStep, beam_search
-from model.chat import ChatTemplate
+from model.chat import ChatTemplate, ChatTemplateError
 from model.config import TransformerConfig
 from model.generation import Step, generate
 from model.masks import MaskRule
@@ -121,16 +121,22 @@ class LanguageModel:
         """The ids of `chat_ids` with as much from the front of `message` as fits in `room`, and how many all would be.
 
         Raises:
-            ValueError: as `chat_ids` does, or if there is no room for the template alone.
+            ValueError, ChatTemplateError: as `chat_ids` does, or if there is no room for the template alone.
         """
         ids = self.chat_ids(message)
         n_tokens, kept = len(ids), self.tokenizer.encode(message, add_special=False)
         while len(ids) > room:
             if not kept:
-                raise ValueError(f"The chat template alone makes {len(ids)} tokens; there is room for {room}.")
+                raise ChatTemplateError("no_room", n=len(ids), room=room)
             kept = kept[: max(0, len(kept) - (len(ids) - room))]
             ids = self.chat_ids(self.tokenizer.decode(kept).rstrip("\ufffd"))
         return ids, n_tokens
+
+    def special_in(self, message: str) -> tuple[str, ...]:
+        """The special tokens that `chat_ids` finds in what somebody has typed, each once, as they are spelled."""
+        ids = self.tokenizer.encode(message, parse_special=True, add_special=False)
+        found = [self.tokenizer.token(i) for i in ids if i in self.tokenizer.special_ids]
+        return tuple(dict.fromkeys(spelling for spelling in found if spelling))
 
     def special_role(self, token: int) -> str:
         """What a special token is for.

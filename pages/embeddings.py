@@ -30,20 +30,13 @@ CLEAR = 3.5  # spreads above the mean from which on the nearest token stands out
 
 
 def draw(page: Page) -> None:
-    position = _last_word(page) if page.sel.query is None else page.sel.query
+    position = page.last_word if page.sel.query is None else page.sel.query
     tokens.strip(page, query=position)
     draw_row(page, position)
     draw_pairs(page)
     draw_neighbours(page, position)
     embedding_map.draw(page, position)
     embedding_context.draw(page)
-
-
-def _last_word(page: Page) -> int:
-    """The last token that is no special one, if there is any."""
-    special = page.lm.tokenizer.special_ids
-    places = range(len(page.run.tokens) - 1, -1, -1)
-    return next((place for place in places if page.run.tokens[place] not in special), places[0])
 
 
 def draw_row(page: Page, position: int) -> None:

@@ -44,7 +44,7 @@ CURVES = ("relu", "gelu_erf", "gelu_tanh", "silu")
 
 def draw(page: Page) -> None:
     run, sel = page.run, page.sel
-    position = len(run.tokens) - 1 if sel.query is None else sel.query
+    position = page.newest if sel.query is None else sel.query
     layer, neuron = _neuron(page, position)
     _draw_controls(page, layer)
     tokens.strip(page, query=position)
@@ -90,7 +90,7 @@ def _draw_controls(page: Page, layer: int) -> None:
                 say.label("ranked_by"),
                 RANKINGS,
                 key=selection.widget("ranked_by", page.sel.ranked_by),
-                format_func=lambda name: say.label(f"order_{name}"),
+                format_func=lambda name: say.label(feed_forward_neuron.worded(page, f"order_{name}")),
                 required=True,
             )
 
@@ -102,7 +102,7 @@ def _draw_ranking(shown: Shown) -> None:
     ids, of_ids = [i for i, _ in first], [value for _, value in first]
     plus = numbers.signed_digits if order == "size" else feed_forward_neuron.plus
     st.header(say("ranking_title", token=page.run.labels[shown.position]), anchor=False)
-    st.markdown(say(f"ranking_{order}", token=shown.label, n=page.lm.config.d_ff))
+    st.markdown(say(feed_forward_neuron.worded(page, f"ranking_{order}"), token=shown.label, n=page.lm.config.d_ff))
     colours = [palette.diverging[2] if value >= 0 else palette.diverging[0] for value in of_ids]
     fig = figures.bars(
         [say.plain("neuron_number", number=i) for i in ids],

@@ -111,7 +111,8 @@ def draw_details(page: Page) -> None:
         DETAILS[scheme](page)
         with st.container(border=True, key="aside_try"):
             st.markdown(say("try_title"))
-            st.markdown(say(f"try_{scheme}", **_to_try(page, scheme)))
+            own = "_loaded" if scheme == page.lm.config.positions == "learned" else ""
+            st.markdown(say(f"try_{scheme}{own}", **_to_try(page, scheme)))
 
 
 def _to_try(page: Page, scheme: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from pages.kit.show import Kind
 
 def draw(page: Page) -> None:
     run, sel, say = page.run, page.sel, page.say
-    position = len(run.tokens) - 1 if sel.query is None else sel.query
+    position = page.newest if sel.query is None else sel.query
     measured = _stream(run)
     busiest = measured.rewritten_most(position)
     layer = busiest[0] if sel.layer is None else sel.layer

@@ -19,7 +19,7 @@ TRY = ("unhappiness", " unhappiness", "猫咪")
 
 
 def draw(page: Page) -> None:
-    position = 0 if page.sel.query is None else page.sel.query
+    position = _first_word(page) if page.sel.query is None else page.sel.query
     draw_strip(page, position)
     draw_bytes(page, position)
     st.fragment(draw_merges)(page)
@@ -29,13 +29,19 @@ def draw(page: Page) -> None:
     tokenizer_training.draw(page)
 
 
+def _first_word(page: Page) -> int:
+    """The first token that is no special one, if there is any."""
+    special = page.lm.tokenizer.special_ids
+    return next((place for place, token in enumerate(page.run.tokens) if token not in special), 0)
+
+
 def draw_strip(page: Page, position: int) -> None:
     """The coloured strip: the more bytes a token holds, the darker."""
     say, run = page.say, page.run
     shares = [None if piece.special else len(piece.data) / len(piece.ids) for piece in run.pieces]
     high = max((share for share in shares if share is not None), default=1) or 1
     tokens.strip(page, query=position, shade=Shade(say.plain("bytes_per_token"), shares, high, digits=1))
-    size = measure(page.lm.tokenizer, run.pieces, run.text)
+    size = measure(page.lm.tokenizer, run.pieces, run.text, page.typed)
     parts = [
         say.plain("strip_caption", characters=size.n_characters, bytes=size.n_bytes, tokens=size.n_tokens),
         say.plain("strip_joined" if size.joined else "strip_not_joined"),
@@ -118,7 +124,7 @@ def _draw_replay(page: Page) -> None:
     shown = steps[: step + 1]
     rows = [_row(page, steps, place) for place in range(len(shown))]
     st.html(figures.merge_rows(rows, page.palette, label=say.plain("merges_alt", word=word)))
-    ids = tokenizer.encode(word)
+    ids = tokenizer.encode(word, add_special=False)
     if len(shown) < len(steps):
         end = say.plain("merges_not_done", step=len(shown) - 1, last=last)
     else:

@@ -50,14 +50,22 @@ class Measure:
     joined: bool
 
 
-def measure(tokenizer: Tokenizer, pieces: Sequence[Piece], text: str) -> Measure:
-    """Measure the pieces of a run whose text is `text`."""
+def measure(tokenizer: Tokenizer, pieces: Sequence[Piece], text: str, typed: str | None = None) -> Measure:
+    """Measure the pieces of a run whose text, as its tokens give it back, is `text`.
+
+    `typed` is what somebody typed to get them: `joined` then also says whether they give that back, special tokens
+    aside. A tokenizer that makes all letters small does not.
+    """
     own = [piece for piece in pieces if not piece.special]
     data = b"".join(piece.data for piece in pieces)
     joined = "".join(tokenizer.token_strings([i for piece in pieces for i in piece.ids]))
+    same = joined == text == data.decode("utf-8", errors="replace")
+    if typed is not None:
+        typed = typed.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        same = same and tokenizer.decode([i for piece in own for i in piece.ids]) == typed
     return Measure(
         sum(len(piece.text) for piece in own),
         sum(len(piece.data) for piece in own),
         sum(len(piece.ids) for piece in own),
-        joined == text == data.decode("utf-8", errors="replace"),
+        same,
     )

@@ -55,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         lm = load(args.model, device="cpu")
         entry = available().get(args.model)
         folder = entry.folder if entry else Path(args.model)
+        if lm.config.kind != "decoder":
+            raise ValueError(f"{lm.id} writes no text, and the index is made from what a model writes.")
         if args.samples < 1:
             raise ValueError("--samples must be at least 1.")
         torch.set_num_threads(1)  # sums then have one order, whatever the machine's cores

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from safetensors import safe_open
 
+from model.zoo.files import inside
 from model.zoo.sources import Hub, Source, Wheel
 from model.zoo.store import models_folder
 
@@ -51,9 +52,9 @@ class Entry:
         if self.stated_parameters:
             return self.stated_parameters
         try:
-            with safe_open(self.folder / "model.safetensors", framework="pt") as file:
+            with safe_open(inside(self.folder, "model.safetensors"), framework="pt") as file:
                 return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
-        except Exception:  # of the operator's own models nothing is known before they are loaded
+        except Exception:  # of the operator's own models it is not known whether they are any
             return 0
 
     @property
@@ -92,7 +93,7 @@ CATALOG: dict[str, Entry] = {
     for entry in (
         Entry("storyteller", "llama", ("en", "zh"), "MIT"),
         Entry("translator", "transformer-atlas", ("en", "zh"), "MIT", "translation", listed=False),
-        Entry("reader", "transformer-atlas", ("en", "zh"), "MIT", "masked", listed=False),
+        Entry("reader", "transformer-atlas", ("en", "zh"), "MIT", "masked"),
         Entry(
             "smollm2-135m-instruct",
             "llama",

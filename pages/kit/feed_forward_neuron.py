@@ -16,8 +16,8 @@ from pages.kit.page import Page
 class Shown:
     """What the sections of the page look at: a layer's network, and of it one neuron at one token.
 
-    `token` is the likeliest next one there; None in a model without logits. `effects` is None where there is no
-    straight way to the logits.
+    `token` is the likeliest next one there, of an encoder the likeliest in its place; None in a model without logits.
+    `effects` is None where there is no straight way to the logits.
     """
 
     page: Page
@@ -29,7 +29,7 @@ class Shown:
 
     @cached_property
     def label(self) -> str:
-        """The likeliest next token as people read it."""
+        """That token as people read it."""
         return "" if self.token is None else self.page.lm.tokenizer.labels([self.token])[0]
 
     @property
@@ -48,6 +48,12 @@ class Shown:
     def activation(self) -> float:
         """The neuron's activation at the token."""
         return float(self.of.post[self.position, self.neuron])
+
+
+def worded(page: Page, section: str) -> str:
+    """The section that has the words for this model: an encoder guesses what stands in a place, not what comes next."""
+    here = f"{section}_here"
+    return section if page.lm.config.causal or here not in page.say else here
 
 
 def plus(value: float) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from model.chat import ChatTemplateError
 from model.language import LanguageModel
 
 MAX_CHARACTERS = 4_000
@@ -20,8 +21,8 @@ class Excerpt:
 
     `characters_cut`: more than `MAX_CHARACTERS`, so `n_tokens` counts only those. `empty`: nothing was typed, and
     `ids` is the model's start token alone. `chat`: the text is a message in the model's chat template, and where
-    there is no room for all of it the message is cut, not the template. `no_chat`: why the template could not be used,
-    so that the text is run as it is.
+    there is no room for all of it the message is cut, not the template; `special` are the special tokens that the
+    reader typed into it. `no_chat`: why the template could not be used, so that the text is run as it is.
     """
 
     ids: tuple[int, ...]
@@ -29,7 +30,8 @@ class Excerpt:
     characters_cut: bool = False
     empty: bool = False
     chat: bool = False
-    no_chat: str = ""
+    special: tuple[str, ...] = ()
+    no_chat: ChatTemplateError | None = None
 
     @property
     def tokens_cut(self) -> bool:
@@ -55,8 +57,8 @@ def excerpt(lm: LanguageModel, text: str, chat: bool = False) -> Excerpt:
         return _plain(lm, text)
     try:
         return _message(lm, text)
-    except ValueError as error:
-        return replace(_plain(lm, text), no_chat=str(error))
+    except ChatTemplateError as error:
+        return replace(_plain(lm, text), no_chat=error.with_traceback(None))
 
 
 @lru_cache(maxsize=256)
@@ -69,8 +71,9 @@ def _plain(lm: LanguageModel, text: str) -> Excerpt:
 
 @lru_cache(maxsize=256)
 def _message(lm: LanguageModel, text: str) -> Excerpt:
-    ids, n_tokens = lm.fitting_message(text[:MAX_CHARACTERS], max_tokens(lm))
-    return Excerpt(tuple(ids), n_tokens, len(text) > MAX_CHARACTERS, chat=True)
+    cut = text[:MAX_CHARACTERS]
+    ids, n_tokens = lm.fitting_message(cut, max_tokens(lm))
+    return Excerpt(tuple(ids), n_tokens, len(text) > MAX_CHARACTERS, chat=True, special=lm.special_in(cut))
 
 
 def forget_excerpts() -> None:

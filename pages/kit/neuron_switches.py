@@ -7,7 +7,7 @@ import streamlit as st
 from model.analysis.neuron_effects import Change, Neuron, expected_change, switched_off
 from model.trace import Trace
 from pages.kit import figures, numbers, selection, show, switches
-from pages.kit.feed_forward_neuron import Shown, plus
+from pages.kit.feed_forward_neuron import Shown, plus, worded
 from pages.kit.show import Kind
 
 N_TOKENS = 7
@@ -21,8 +21,7 @@ def draw(shown: Shown) -> None:
     off = [here] if page.sel.off is None else switches.read(page.sel.off)
     with st.container(key="section_switches", gap="xsmall"):
         st.header(say("off_title"), anchor=False)
-        here_or_next = "off" if page.lm.config.causal else "off_here"
-        st.markdown(say(here_or_next, token=page.run.labels[shown.position]))
+        st.markdown(say(worded(page, "off"), token=page.run.labels[shown.position]))
         _draw_switches(shown, here, off)
         change = _switched_off(page.run, page.lm, tuple(off), shown.position)
         at = shown.position + int(page.lm.config.causal)  # of the text's own token in the place that is guessed

@@ -9,7 +9,7 @@ from model.analysis.neuron_index import ENDS, Context, End, NeuronIndex, along_t
 from model.language import LanguageModel
 from model.zoo.catalog import available
 from pages.kit import errors, figures, loading, numbers, show
-from pages.kit.feed_forward_neuron import Shown, plus
+from pages.kit.feed_forward_neuron import Shown, plus, worded
 from pages.kit.figures import ShadedText
 from pages.kit.show import Kind, Scale
 
@@ -23,12 +23,12 @@ def draw(shown: Shown) -> None:
     say = shown.page.say
     with st.container(key="section_memory", gap="xsmall"):
         st.header(say("memory_title", number=shown.neuron, layer=shown.of.layer), anchor=False)
-        st.markdown(say("memory"))
+        st.markdown(say(worded(shown.page, "memory")))
     left, right = st.columns([1.5, 1], gap="large")
     with left, st.container(key="section_texts", gap="xsmall"), errors.guarded(say, "texts_failed"):
         _draw_texts(shown)
     with right, st.container(key="section_tokens", gap="xsmall"):
-        st.markdown(f"**{say('tokens_title')}**")
+        st.markdown(f"**{say(worded(shown.page, 'tokens_title'))}**")
         if shown.effects is None:
             st.markdown(say("tokens_none"))
         else:
@@ -56,7 +56,7 @@ def _draw_texts(shown: Shown) -> None:
         st.caption(say(section))
         st.html(figures.shaded_texts(rows, page.palette, limit=limit or 1.0, description=say.plain(section)))
     if index is None:
-        st.info(say("texts_none", model=page.lm.name), icon=":material/info:")
+        st.info(say(worded(page, "texts_none"), model=page.lm.name), icon=":material/info:")
     scale = Scale(
         say.plain("activation"), f"−{numbers.three_digits(limit)}", numbers.three_digits(limit), page.palette.diverging
     )

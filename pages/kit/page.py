@@ -15,8 +15,9 @@ from pages.kit.choices import DEFAULT_MODEL
 from pages.kit.palette import Palette
 from pages.kit.prose import Prose
 from pages.kit.selection import Selection
-from pages.kit.sitemap import ABOUT_NEXT_TOKEN
+from pages.kit.sitemap import ABOUT_NEXT_TOKEN, FILLING_GAPS
 
+MAX_NAMED = 4  # special tokens in a message that are named
 _AROUND = {"model", "weights", "device", "text", "chat", "ids", "lang"}  # what shell and opening are made of
 
 
@@ -30,6 +31,36 @@ class Page:
     run: Trace
     say: Prose
     palette: Palette
+
+    @cached_property
+    def last_word(self) -> int:
+        """The last token that is no special one, if there is any."""
+        special = self.lm.tokenizer.special_ids
+        places = range(len(self.run.tokens) - 1, -1, -1)
+        return next((place for place in places if self.run.tokens[place] not in special), places[0])
+
+    @cached_property
+    def newest(self) -> int:
+        """The token that a page opens on: the last one, which a model that writes goes on from; of a text that a model
+        reads all at once the last word, not the mark that closes it."""
+        return len(self.run.tokens) - 1 if self.lm.config.causal else self.last_word
+
+    @cached_property
+    def typed(self) -> str | None:
+        """The text that the reader typed; None where the run is of something else, or of a part of it."""
+        if self.sel.ids is not None:
+            return None
+        excerpt = limits.excerpt(self.lm, self.sel.text, self.sel.chat)
+        if excerpt.chat or excerpt.empty or excerpt.tokens_cut:
+            return None
+        return self.sel.text[: limits.MAX_CHARACTERS]
+
+    @cached_property
+    def text(self) -> str:
+        """The text of the run without special tokens: as it was typed, or else as the tokens give it back."""
+        if self.typed is not None:
+            return self.typed
+        return "".join(piece.text for piece in self.run.pieces if not piece.special)
 
     @cached_property
     def place(self) -> Place:
@@ -95,6 +126,10 @@ def _end_without_next_token(name: str, sel: Selection, lm: LanguageModel) -> Non
     st.info(say("lacks_continuing", model=sel.model, why=why))
     label = say.label("use_default_model", model=DEFAULT_MODEL)
     st.button(label, key="use_default_model", on_click=selection.update, kwargs={"model": DEFAULT_MODEL})
+    if lm.config.head != "none":  # and there is a page for what it does instead
+        st.markdown(say("see_gaps", model=sel.model))
+        address = selection.to_parameters(sel)
+        st.page_link(f"pages/{FILLING_GAPS}.py", label=say.label(f"page_{FILLING_GAPS}"), query_params=address)
     raise errors.Ended
 
 
@@ -128,8 +163,11 @@ def _remarks(sel: Selection, lm: LanguageModel, say: Prose) -> list[str]:
     if sel.ids is not None:
         return said
     excerpt = limits.excerpt(lm, sel.text, sel.chat)
-    if excerpt.no_chat:
-        said.append(say.html("chat_failed", model=lm.name, reason=excerpt.no_chat))
+    if (error := excerpt.no_chat) is not None:
+        reason = say.plain(f"chat_{error.code}", **error.values)
+        said.append(say.html("chat_failed", model=lm.name, reason=reason))
+    if excerpt.special:
+        said.append(say.html("chat_typed_special", tokens=" ".join(excerpt.special[:MAX_NAMED])))
     if excerpt.empty:
         said.append(say.html("text_empty", token=lm.tokenizer.labels(excerpt.ids)[0]))
     elif not sel.text.strip() and not excerpt.chat:

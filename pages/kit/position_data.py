@@ -37,8 +37,7 @@ def story() -> str:
 def ids_of(page: Page) -> tuple[int, ...]:
     """The page's text as the five models read it; for an empty text their start token."""
     lm = models()["none"]
-    empty = page.sel.ids is None and not page.sel.text
-    return tuple(lm.tokenizer.encode("" if empty else page.run.text)) or (lm.config.bos_id or 0,)
+    return tuple(lm.tokenizer.encode(page.text)) or (lm.config.bos_id or 0,)
 
 
 @st.cache_data(show_spinner=False, max_entries=64, hash_funcs=MODEL)

@@ -43,10 +43,13 @@ def draw(page: Page) -> None:
 
 
 def _ids(page: Page, lm: LanguageModel) -> tuple[int, ...]:
+    """The tokens without the marks that an encoder's tokenizer puts around a text: those have no order to lose."""
     if page.sel.swapped == "example":
-        return tuple(lm.tokenizer.encode(_example(page)))
-    own = tuple(page.run.tokens) if lm is page.lm else position_data.ids_of(page)
-    return own[: lm.config.max_positions]
+        return tuple(lm.tokenizer.encode(_example(page), add_special=False))
+    if lm is not page.lm:
+        return position_data.ids_of(page)[: lm.config.max_positions]
+    special = frozenset() if lm.config.causal else lm.tokenizer.special_ids
+    return tuple(i for i in page.run.tokens if i not in special) or tuple(page.run.tokens)
 
 
 def _example(page: Page) -> str:

@@ -23,5 +23,8 @@ SITEMAP = (
 # Pages that need a model that continues texts; of another they say what it is.
 ABOUT_NEXT_TOKEN = ("overview", "next_token", "generation")
 
+# The page that shows what a model does that fills gaps.
+FILLING_GAPS = "architectures"
+
 PAGES = tuple(name for section in SITEMAP for name in section.pages)
 START = PAGES[0]

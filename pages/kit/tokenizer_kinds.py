@@ -25,11 +25,10 @@ def draw(page: Page) -> None:
         st.header(say("kinds_title"), anchor=False)
         st.markdown(say("kinds_text"))
         special = st.toggle(say.label("show_special"), key=kept("show_special", False), help=say("help_special"))
-        text = "".join(piece.text for piece in page.run.pieces if not piece.special)
         coders = {"own": page.lm.tokenizer} | {kind: kinds.bundled(kind) for kind in kinds.KINDS}
         start = limits.start_id(page.lm)
         read = {
-            name: kinds.read(coder, text, special=special, start=start if name == "own" else None)
+            name: kinds.read(coder, page.text, special=special, start=start if name == "own" else None)
             for name, coder in coders.items()
         }
         for name, coder in coders.items():

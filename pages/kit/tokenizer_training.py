@@ -59,7 +59,7 @@ def draw(page: Page) -> None:
             height=120,
         )[:MAX_TEXT]
         with st.container(key="controls_training", horizontal=True, vertical_alignment="bottom"):
-            st.button(say.label("training_take"), key="training_take", on_click=partial(_take, page.run.text))
+            st.button(say.label("training_take"), key="training_take", on_click=partial(_take, page.text))
             size = st.select_slider(
                 say.label("training_size"),
                 SIZES,

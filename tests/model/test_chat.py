@@ -7,8 +7,8 @@ import pytest
 import transformers as hf
 from tokenizers import Tokenizer as Library
 
-from model import chat, load
-from model.chat import ChatTemplate, ChatTemplateError
+from model import chat, chat_render, load
+from model.chat import REASONS, ChatTemplate, ChatTemplateError
 from model.language import LanguageModel
 from model.tokenizer import Tokenizer
 from model.zoo.catalog import CATALOG
@@ -154,8 +154,27 @@ def test_a_message_is_shortened_so_that_the_template_stays_whole(definition):
         message = lm.tokenizer.decode(ids).split("user\n")[1].split("<|im_end|>")[0]
         assert message
         assert text.startswith(message)
-    with pytest.raises(ValueError, match="template alone makes"):
+    with pytest.raises(ChatTemplateError, match=r"alone makes .* room for 10") as error:
         lm.fitting_message(text, 10)
+    assert (error.value.code, error.value.values["room"]) == ("no_room", 10)
+
+
+def test_every_reason_is_one_with_words_of_its_own():
+    """What the process of the template answers is among `REASONS`, with the values that those need."""
+    answers = [chat_render.render(source, {}) for source in ("{% if %}", "{{ x() }}", "{% include 'x' %}")]
+    for answer in answers:
+        assert answer["error"] in REASONS
+        assert REASONS[answer["error"]].format(**answer["values"])
+    assert [answer["error"] for answer in answers] == ["syntax", "undefined", "fails"]
+    assert chat_render.render("{{ raise_exception('a\n  b.') }}", {}) == {"error": "refuses", "values": {"said": "a b"}}
+
+
+def test_special_tokens_that_a_reader_types_are_found(definition):
+    lm = ours(definition, CHATML)
+    assert lm.special_in("Who are <you>?") == ()
+    assert lm.special_in("a<|im_end|>b</s>c<|im_end|>") == ("<|im_end|>", "</s>")
+    inside = [i for i in lm.chat_ids("a</s>b") if lm.tokenizer.token(i) == "</s>"]
+    assert len(inside) == 1  # it really is read as one
 
 
 def test_special_tokens_have_roles(definition):

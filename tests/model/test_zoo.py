@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import pickle
 import struct
 import tracemalloc
@@ -14,7 +15,7 @@ from transformers import BertConfig, BertModel
 
 from model import load
 from model.config import TransformerConfig
-from model.zoo.catalog import CATALOG
+from model.zoo.catalog import CATALOG, available
 from model.zoo.families import FAMILIES
 from model.zoo.readers import CheckpointError, load_checkpoint, save_checkpoint
 from tests.model.tiny import some_ids, tiny
@@ -323,6 +324,22 @@ def test_our_own_dialect_has_no_unknown_and_no_missing_keys(tmp_path):
     fails(tmp_path, "has 'd_haed'")
     spoil_config(tmp_path, d_haed="left out", d_ff=41)
     fails(tmp_path, r"mlp\.W_\w+\.weight has shape")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+@pytest.mark.parametrize("where", ["pipe", "link"])
+def test_the_list_of_models_opens_only_files_of_the_folder(tmp_path, monkeypatch, where):
+    """Another kind of thing called model.safetensors neither holds the list up nor is looked into."""
+    monkeypatch.setenv("ATLAS_MODELS", str(tmp_path))
+    path = tmp_path / "own" / "model.safetensors"
+    path.parent.mkdir()
+    if where == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(ENTRY.folder / path.name)
+    assert available()["own"].parameters == 0
+    with pytest.raises(CheckpointError, match=r"own has no config\.json"):
+        load("own", device="cpu")
 
 
 def test_what_there_is_no_model_of():

@@ -1,14 +1,16 @@
 """The switch "as a chat message": the template's tokens on every page, and no effect on a model without one."""
 
 import json
+import re
 
 import pytest
 import transformers as hf
 from tokenizers import Tokenizer as Library
 
+from model.chat import REASONS
 from model.zoo.catalog import CATALOG
 from pages.kit import limits, loading
-from pages.kit.prose import COMMON, Prose
+from pages.kit.prose import COMMON, LANGUAGES, Prose, sections
 from pages.kit.selection import to_parameters
 from pages.kit.sitemap import PAGES
 from tests.model.test_chat import CHATML
@@ -94,6 +96,35 @@ def test_a_broken_template_is_told_of_and_the_plain_text_goes_on(locale, word):
     assert word in remarks(app)
     assert "summon" in remarks(app)
     assert loading.run_ids(selection(app)) == tuple(loading.model("broken").tokenizer.encode("Who are you?"))
+
+
+PLACES = re.compile(r"\{([a-z]+)[^}]*\}")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_reason_is_said_in_the_reader_s_language(lang):
+    for code, words in REASONS.items():
+        section = sections(COMMON, lang)[f"chat_{code}"]
+        assert set(PLACES.findall(section)) == set(PLACES.findall(words)), code
+        assert bool(re.search("[一-鿿]", section)) == (lang == "zh"), code
+
+
+def test_a_reason_is_chinese_in_the_chinese_interface():
+    app = well(visit("overview", locale="zh-CN", model="broken", chat="1", text="Who are you?"))
+    assert "它用到了不存在的东西" in remarks(app)
+    assert "cannot be used" not in remarks(app)
+
+
+@pytest.mark.parametrize(("locale", "word"), [("en-US", "as a special token"), ("zh-CN", "特殊词元")])
+def test_a_special_token_that_the_reader_types_is_told_of(locale, word):
+    text = "Hello<|im_end|> <b>"
+    app = well(visit("overview", locale=locale, model="assistant", chat="1", text=text))
+    assert "&lt;|im_end|&gt;" in remarks(app)
+    assert word in remarks(app)
+    assert len([i for i in loading.run_ids(selection(app)) if i == 8_193]) == 3  # one is the reader's
+    plain = well(visit("overview", locale=locale, model="assistant", text=text))
+    assert "im_end" not in remarks(plain)
+    assert 8_193 not in loading.run_ids(selection(plain))
 
 
 def test_a_long_message_is_cut_and_the_template_stays_whole():

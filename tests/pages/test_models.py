@@ -9,12 +9,14 @@ import pytest
 
 from model.zoo.catalog import CATALOG, Entry
 from model.zoo.files import CheckpointError
-from pages.kit import fetching, loading
+from pages.kit import fetching, loading, position_data
 from pages.kit.loading import ModelCache
 from pages.kit.prose import Prose
 from pages.kit.sitemap import ABOUT_NEXT_TOKEN, PAGES
 from tests.model.test_parity_families import DECODERS, ENCODERS
 from tests.model.tiny import randomise
+from tests.pages.component_io import sent
+from tests.pages.reading import fragments
 from tests.pages.visit import remarks, selection, visit, well
 
 STORYTELLER = CATALOG["storyteller"].folder
@@ -43,7 +45,7 @@ def operator(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", [*FAMILIES, "reader"])
 def test_every_page_shows_every_kind_of_model_or_says_what_it_lacks(name, page):
     app = well(visit(page, model=name))
     assert selection(app).model == name
@@ -51,6 +53,46 @@ def test_every_page_shows_every_kind_of_model_or_says_what_it_lacks(name, page):
     lacks = page in ABOUT_NEXT_TOKEN and config.kind != "decoder"
     assert any("Choose" in note.value and name in note.value for note in app.info) == lacks
     assert bool([b for b in app.button if b.key == "use_default_model"]) == lacks
+
+
+def test_the_bundled_encoder_is_offered_among_those_that_fill_gaps():
+    app = well(visit("attention"))
+    assert "reader · fills gaps" in app.sidebar.selectbox[0].options
+    app = well(app.sidebar.selectbox[0].set_value("reader").run())
+    assert selection(app).model == "reader"
+    # What it lacks is said, with the way to what it does instead.
+    app = well(visit("next_token", model="reader"))
+    assert any("fill a gap" in m.value for m in app.main.markdown)
+    app = well(visit("next_token", model="bert"))  # an encoder without an output
+    assert not any("fill a gap" in m.value for m in app.main.markdown)
+
+
+def test_an_encoder_s_pages_open_on_words_and_speak_of_its_guess():
+    for page in ("tokenization", "embeddings", "feed_forward", "residual"):
+        pieces = sent(well(visit(page, model="reader")), "strip")[0]
+        assert not pieces["pieces"][pieces["query"]]["special"], page
+    for locale, word in (("en-US", "next token"), ("zh-CN", "下一个词元")):
+        app = well(visit("feed_forward", model="reader", locale=locale))
+        said = [e.value for e in app.main if e.type in ("markdown", "info")]
+        assert not [text for text in said if word in text]
+    app = well(visit("feed_forward", model="reader"))
+    assert any("reader writes nothing" in note.value for note in app.info)
+
+
+def test_a_tokenizer_that_makes_letters_small_does_not_give_the_text_back():
+    app = well(visit("tokenization", model="reader", text="The little cat"))
+    page = "".join(fragments(app))
+    assert Prose("tokenization").plain("strip_not_joined") in page
+    assert "other tokens" not in page
+    assert any("capital letters" in m.value for m in app.main.markdown)
+    app = well(visit("tokenization", model="reader", text=" the little cat"))
+    assert Prose("tokenization").plain("strip_joined") in "".join(fragments(app))
+
+
+def test_small_models_read_the_text_without_an_encoder_s_frame():
+    app = well(visit("positions", model="reader", text="the little cat"))
+    small = position_data.models()["none"].tokenizer
+    assert sent(app, "says")[0]["labels_q"] == small.labels(small.encode("the little cat"))
 
 
 def test_from_a_page_that_lacks_something_one_click_leads_back():
