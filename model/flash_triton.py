@@ -25,22 +25,29 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 @triton.jit
 def attention_kernel(
     Q, K, V, OUT,
-    q_batch, q_head, q_row, k_batch, k_head, k_row,  # how far apart they lie, in numbers
+    # How far apart batches, heads and rows lie, in numbers.
+    q_batch, q_head, q_row, k_batch, k_head, k_row,
     n_heads, group, n_queries, n_keys, scale,
-    CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    CAUSAL: tl.constexpr, D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
-    """One block of queries of one head. Its scores never leave the chip."""
-    block, batch = tl.program_id(0), tl.program_id(1) // n_heads
-    head = tl.program_id(1) % n_heads  # query heads g·group … share key/value head g
+    """One block of queries of one head; its scores never leave the chip."""
+    block = tl.program_id(0)
+    # All heads of a long text have more numbers than 32 bits count.
+    batch = (tl.program_id(1) // n_heads).to(tl.int64)
+    head = (tl.program_id(1) % n_heads).to(tl.int64)
+    shared = head // group  # query heads g·group … read key/value head g
     rows = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
     features = tl.arange(0, D)[None, :]
-    q_at = batch.to(tl.int64) * q_batch + head * q_head + rows[:, None] * q_row + features
-    k_at = batch.to(tl.int64) * k_batch + (head // group) * k_head + features
+    q_at = batch * q_batch + head * q_head + rows[:, None] * q_row + features
+    k_at = batch * k_batch + shared * k_head + features
 
     q = tl.load(Q + q_at, mask=rows[:, None] < n_queries, other=0.0)
-    top = tl.full([BLOCK_Q], float("-inf"), tl.float32)  # largest score of each row so far
-    total = tl.zeros([BLOCK_Q], tl.float32)  # sum of its weights, relative to `top`
-    out = tl.zeros([BLOCK_Q, D], tl.float32)  # sum of values times weights
+    # Of each row: largest score so far, sum of weights relative to it,
+    # and sum of values times weights.
+    top = tl.full([BLOCK_Q], float("-inf"), tl.float32)
+    total = tl.zeros([BLOCK_Q], tl.float32)
+    out = tl.zeros([BLOCK_Q, D], tl.float32)
 
     # Keys that lie wholly in the future of these queries are not even read.
     end = tl.minimum((block + 1) * BLOCK_Q, n_keys) if CAUSAL else n_keys
@@ -50,14 +57,16 @@ def attention_kernel(
         k = tl.load(K + k_at + keys[:, None] * k_row, mask=there, other=0.0)
         v = tl.load(V + k_at + keys[:, None] * k_row, mask=there, other=0.0)
 
-        # `scale` has log2(e) in it: powers of 2 are what the hardware has.
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # fp32
+        # fp32. `scale` has log2(e) in it: powers of 2 are what the
+        # hardware has.
+        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         visible = keys[None, :] < n_keys
         if CAUSAL:
             visible = visible & (keys[None, :] <= rows[:, None])
         scores = tl.where(visible, scores, float("-inf"))
 
-        # A larger score may turn up: then all sums so far shrink by one factor.
+        # A larger score may turn up: all sums so far shrink by one factor.
+        # Key 0 is in the first block, so no row's `top` stays -inf.
         new_top = tl.maximum(top, tl.max(scores, 1))
         shrink = tl.exp2(top - new_top)
         weights = tl.exp2(scores - new_top[:, None])
@@ -67,7 +76,8 @@ def attention_kernel(
         top = new_top
 
     out = out / total[:, None]
-    tl.store(OUT + q_at, out.to(OUT.dtype.element_ty), mask=rows[:, None] < n_queries)
+    real = rows[:, None] < n_queries
+    tl.store(OUT + q_at, out.to(OUT.dtype.element_ty), mask=real)
 # fmt: on
 
 
@@ -83,14 +93,18 @@ def flash_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, *, block_q: int
     (batch, n_heads, n_queries, d), (n_kv_heads, n_keys) = q.shape, k.shape[1:3]
     if d not in HEAD_SIZES or q.dtype not in DTYPES or k.dtype != q.dtype or v.dtype != q.dtype:
         raise ValueError(f"Heads of {d} numbers in {q.dtype} are not what this kernel takes.")
-    if k.shape != v.shape or k.shape[0] != batch or n_heads % n_kv_heads or (causal and n_queries != n_keys):
+    fits = k.shape == v.shape and (k.shape[0], k.shape[3]) == (batch, d) and n_heads % n_kv_heads == 0
+    if not fits or (causal and n_queries != n_keys):
         raise ValueError(f"Queries {tuple(q.shape)} do not fit keys {tuple(k.shape)} and values {tuple(v.shape)}.")
     if not n_keys or any(size < 16 or size & (size - 1) for size in (block_q, block_k)):
         raise ValueError(f"Blocks of {block_q} × {block_k} over {n_keys} keys: a block is a power of two from 16 on.")
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     out = torch.empty_like(q)
+    if not out.numel():
+        return out  # CUDA starts no empty grid
     programs = (triton.cdiv(n_queries, block_q), batch * n_heads)
     sizes = (n_heads, n_heads // n_kv_heads, n_queries, n_keys, d**-0.5 / math.log(2))
     blocks = {"CAUSAL": causal, "D": d, "BLOCK_Q": block_q, "BLOCK_K": block_k}
-    attention_kernel[programs](q, k, v, out, *q.stride()[:3], *k.stride()[:3], *sizes, **blocks)
+    with torch.cuda.device_of(q):  # Triton launches on the current device, which need not be the vectors' own
+        attention_kernel[programs](q, k, v, out, *q.stride()[:3], *k.stride()[:3], *sizes, **blocks)
     return out

@@ -128,8 +128,8 @@ def fused(q: Tensor, k: Tensor, v: Tensor, visible: Visible, name_kernel: bool =
 def ours(q: Tensor, k: Tensor, v: Tensor, visible: Visible) -> Attended:
     """Our own flash-attention kernel (`model.flash_triton`), where it can run; elsewhere as `fused`.
 
-    It needs CUDA, Triton, half precision, a mask that is causal or none, and no gradient. No layer chooses it by
-    itself: torch's kernels are there to be beaten first.
+    It needs a GPU as `own_kernel_runs` asks for, half precision, a mask that is causal or none, and no gradient. No
+    layer chooses it by itself: torch's kernels are there to be beaten first.
     """
     takes = visible.mask is None and visible.bias is None and q.dtype in (torch.float16, torch.bfloat16)
     if not (takes and own_kernel_runs(q.device) and not (q.requires_grad and torch.is_grad_enabled())):
@@ -142,5 +142,7 @@ def ours(q: Tensor, k: Tensor, v: Tensor, visible: Visible) -> Attended:
 
 
 def own_kernel_runs(device: torch.device) -> bool:
-    """Whether our own kernel can run on a device."""
-    return device.type == "cuda" and find_spec("triton") is not None
+    """Whether our own kernel can run on a device: a GPU as Triton wants it, from compute capability 8.0 on."""
+    if device.type != "cuda" or find_spec("triton") is None:
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 0)

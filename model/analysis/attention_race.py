@@ -6,7 +6,10 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
+from warnings import warn
 
 import torch
 from torch import Tensor
@@ -50,15 +53,34 @@ class Point:
 def contenders(device: str) -> dict[str, Kernel]:
     """The kernels to measure, by name; our own only where it runs."""
     known: dict[str, Kernel] = {"explicit": explicit, "fused": _fused_named}
-    return known | ({"ours": ours} if own_kernel_runs(torch.device(device)) else {})
+    return known | ({"ours": ours} if own_kernel_starts(device) else {})
+
+
+@cache
+def own_kernel_starts(device: str) -> bool:
+    """Whether our own kernel not only should run on a device but does, tried once.
+
+    Triton compiles it when it is first called. It wants a C compiler for that, and knows no GPU newer than itself;
+    without either the other kernels are still worth measuring.
+    """
+    place = torch.device(device)
+    if not own_kernel_runs(place):
+        return False
+    try:
+        x = torch.ones(1, 1, 16, 16, device=place, dtype=torch.float16)
+        return ours(x, x, x, Visible(causal=True)).kernel == "triton"
+    except Exception as fault:  # Triton's own errors, the compiler's, the driver's
+        warn(f"Our own kernel does not start on {device}: {fault}", stacklevel=2)
+        return False
 
 
 def lengths(device: str, longest: int, heads: int = 1) -> list[int]:
-    """Those of `LENGTHS` that a device can hold, up to `longest`."""
+    """Those of `LENGTHS` that a device can hold now, up to `longest`; the shortest in any case."""
     most = float(CPU_LONGEST)
-    if device == "cuda":  # half of what is free must do for the three matrices that the explicit kernel has at once
-        most = math.sqrt(torch.cuda.mem_get_info()[0] / 2 / (3 * 4 * heads))
-    return [n for n in LENGTHS if n <= min(longest, most)]
+    if torch.device(device).type == "cuda":
+        # Half of what is free must do for the three matrices that the explicit kernel has at once.
+        most = math.sqrt(torch.cuda.mem_get_info(torch.device(device))[0] / 2 / (3 * 4 * heads))
+    return [n for n in LENGTHS if n <= max(min(longest, most), LENGTHS[0])]
 
 
 def measure(shape: Shape, length: int, name: str, *, seconds: float = 0.25, most: int = 15) -> Point:
@@ -81,13 +103,16 @@ def measure(shape: Shape, length: int, name: str, *, seconds: float = 0.25, most
     def run() -> Attended:
         return kernel(q, k, v, visible)
 
-    with torch.no_grad(), _ONE_AT_A_TIME:
+    on_its_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    with torch.no_grad(), _ONE_AT_A_TIME, on_its_device:
         named = run().kernel
         clock = _cuda_seconds if device.type == "cuda" else _cpu_seconds
         spent: list[float] = []
         while len(spent) < 2 or (sum(spent) < seconds and len(spent) < most):
             spent.append(clock(run))
         peak = _cuda_peak(run) if device.type == "cuda" else cpu_peak(run)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()  # what torch keeps for later is free memory to everybody else
     return Point(length, name, min(spent), len(spent), peak, named)
 
 

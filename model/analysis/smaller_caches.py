@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -31,7 +32,7 @@ class CacheCost:
     """One way to keep a text, measured.
 
     `nbytes` for the whole text, `per_token` of it, from what the cache allocated. `loss`: mean
-    cross-entropy of the text's tokens in nats, None for a single token. `key_error`, `value_error`: root mean square
+    cross-entropy of the text's tokens in bits, None for a single token. `key_error`, `value_error`: root mean square
     of the change of the numbers, relative to their own; None where none is changed.
     """
 
@@ -113,7 +114,7 @@ def cache_cost(run: Trace, transformer: Transformer, choice: CacheChoice) -> Cac
         choice=CacheChoice(choice.kv_heads, choice.bits, window),
         nbytes=round(per_token * kept),
         per_token=per_token,
-        loss=float(token_losses(logits, run.tokens).double().mean()) if n > 1 else None,
+        loss=float(token_losses(logits, run.tokens).double().mean()) / math.log(2) if n > 1 else None,
         key_error=_error(run, choice, "k"),
         value_error=_error(run, choice, "v"),
     )

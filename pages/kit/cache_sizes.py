@@ -88,19 +88,20 @@ def _draw_formula(page: Page, plan: Plan) -> None:
 
 
 def _draw_presets(page: Page) -> None:
-    say, bits = page.say, page.sel.plan_cache or 16
-    models = {name: (preset.name, preset.config, preset.context) for name, preset in PRESETS.items()}
+    say, asked = page.say, page.sel.plan_cache
+    models = {name: (preset.name, preset.config, preset.context, 16) for name, preset in PRESETS.items()}
     if page.lm.config.kind == "decoder":
         own = page.lm.config
-        models = {plans.LOADED: (page.lm.name, own, own.max_positions)} | models
+        models = {plans.LOADED: (page.lm.name, own, own.max_positions, 8 * page.lm.compute_dtype.itemsize)} | models
     rows = []
-    for name, (title, config, context) in models.items():
+    for name, (title, config, context, computed) in models.items():
+        bits = asked or computed
         shapes = [config, *(config.replace(n_kv_heads=n) for n in _sharings(config))]
         sizes = [numbers.memory(cache_formula(one, context, bits).value) for one in shapes]
         if len(_sharings(config)) == 2:  # fewer heads than the grouped column has
             sizes.insert(2, "–")
         per_token = numbers.memory(cache_formula(config, 1, bits).value)
-        note = say.plain("preset_note", layers=config.n_layers, heads=config.n_heads, kv=config.n_kv_heads)
+        note = say.plain("preset_note", layers=config.n_layers, heads=config.n_heads, kv=config.n_kv_heads, bits=bits)
         mark = "▸\u00a0" if name == page.sel.plan else ""
         rows.append((f"{mark}{title}\n{note}", [f"{context:,}", per_token, *sizes]))
     columns = [say.plain(f"preset_{name}") for name in ("model", "context", "token", "own", "all")]
@@ -108,7 +109,7 @@ def _draw_presets(page: Page) -> None:
     with st.container(key="presets_table", gap="xsmall"):
         table = figures.number_table(columns, rows, page.palette, description=say.plain("presets_alt"), scrolls=True)
         st.html(table)
-    show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("presets_caption", bits=bits))
+    show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("presets_caption"))
 
 
 def _sharings(config: TransformerConfig) -> list[int]:

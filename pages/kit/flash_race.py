@@ -21,9 +21,9 @@ _KEY = "atlas_race"
 
 @dataclass
 class Race(LiveWork):
-    """What a visitor has measured."""
+    """What a visitor has measured: of the `shape` and up to the length that were `asked` for, the points `wanted`."""
 
-    shape: Shape
+    asked: tuple[Shape, int]
     wanted: list[tuple[int, str]]
     points: list[Point] = field(default_factory=list)
 
@@ -41,6 +41,11 @@ class Race(LiveWork):
             self.running = False
         elif self.seconds > MAX_SECONDS:
             self.running, self.stopped = False, "time"
+
+    @property
+    def shape(self) -> Shape:
+        """What is measured."""
+        return self.asked[0]
 
     def of(self, name: str, what: str) -> list[float]:
         """One kernel's "seconds" or "peak" at each length; NaN where it is not measured."""
@@ -73,15 +78,12 @@ def draw(view: View) -> None:
                 format_func=lambda n: f"{n:,}",
                 width=300,
             )
-            shape = _shape(view, device)
-            wanted = [(n, name) for n in lengths(device, page.sel.longest, shape.heads) for name in contenders(device)]
-            st.button(
-                say.label("race_start"), key="race_start", type="primary", on_click=partial(_begin, shape, wanted)
-            )
+            asked = _shape(view, device), page.sel.longest
+            st.button(say.label("race_start"), key="race_start", type="primary", on_click=partial(_begin, asked))
         if device == "cpu" and page.sel.longest > CPU_LONGEST:
             st.caption(say("race_bound", most=CPU_LONGEST))
         race: Race | None = st.session_state.get(_KEY)
-        if race is None or (race.shape, race.wanted) != (shape, wanted):
+        if race is None or race.asked != asked:
             return
         auto = race.running
         st.fragment(_draw_race, run_every=TICK if auto else None)(view, race, auto)
@@ -92,8 +94,12 @@ def _shape(view: View, device: str) -> Shape:
     return Shape(1 if device == "cpu" else config.n_heads, config.d_head, view.page.sel.dtype, view.causal, device)
 
 
-def _begin(shape: Shape, wanted: list[tuple[int, str]]) -> None:
-    st.session_state[_KEY] = Race(shape, wanted)
+def _begin(asked: tuple[Shape, int]) -> None:
+    """What fits is decided here, once: on a GPU free memory changes while it is measured."""
+    shape, longest = asked
+    kernels = contenders(shape.device)
+    wanted = [(n, name) for n in lengths(shape.device, longest, shape.heads) for name in kernels]
+    st.session_state[_KEY] = Race(asked, wanted)
 
 
 def _draw_race(view: View, race: Race, auto: bool) -> None:

@@ -1,5 +1,7 @@
 """The page on flash attention in a real browser: step, play, pick a row, measure and stop."""
 
+import itertools
+import math
 import re
 from urllib.parse import parse_qs, urlsplit
 
@@ -161,6 +163,30 @@ def test_pointing_at_a_cell_tells_what_is_there(app: Server, visit: Visits) -> N
         expect(tip).to_contain_text(words)
     page.mouse.move(4, 4)
     expect(tip).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_labels_of_columns_do_not_run_into_each_other(app: Server, visit: Visits, width: int) -> None:
+    """They lean, and the lines that they stand on are further apart than letters are high."""
+    page = drawn(app, visit, "tile=0", width=width, height=900)
+    page.evaluate(
+        """() => {
+            window.written = [];
+            const own = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+                const { a, b, e } = this.getTransform();
+                const size = parseFloat(this.font.match(/([\\d.]+)px/)[1]);
+                window.written.push([text, -Math.atan2(b, a), e / devicePixelRatio, size]);
+                return own.call(this, text, ...rest);
+            };
+        }"""
+    )
+    walk(page).locator(".next").click()
+    leaning = [one for one in page.evaluate("window.written") if one[1] > 0]
+    assert [text for text, *_ in leaning][:4] == ["The", "·little", "·cat", "·sat"]
+    assert len(leaning) == 10
+    for (_, angle, x, size), (*_, following, _) in itertools.pairwise(leaning):
+        assert (following - x) * math.sin(angle) >= size
 
 
 @pytest.mark.parametrize("dark", [False, True])

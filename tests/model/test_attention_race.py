@@ -7,10 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.analysis.attention_race import LENGTHS, Shape, contenders, cpu_peak, lengths, measure
+from model.analysis import attention_race
+from model.analysis.attention_race import LENGTHS, Shape, contenders, cpu_peak, lengths, measure, own_kernel_starts
 from model.analysis.flash_tiles import FlashAttention
 from model.analysis.flash_traffic import BLOCKS, CHIPS, largest_block, on_chip, traffic
-from model.kernels import Visible
+from model.kernels import Attended, Visible
 
 SHAPE = Shape(1, 32, "float32", True)
 
@@ -60,11 +61,68 @@ def test_lengths_are_bounded_by_the_device(monkeypatch: pytest.MonkeyPatch) -> N
     assert lengths("cpu", 16_384) == [n for n in LENGTHS if n <= 4096]
     assert lengths("cpu", 512) == [128, 256, 512]
     for gib, heads, most in ((1, 1, 4_096), (4, 2, 8_192), (1, 32, 1_024), (80, 8, 16_384)):
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gib=gib: (gib * 2**30, 80 * 2**30))
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, gib=gib: (gib * 2**30, 80 * 2**30))
         assert lengths("cuda", 16_384, heads)[-1] == most
         assert most**2 * 3 * 4 * heads <= gib * 2**29
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1_000, 80 * 2**30))
+    assert lengths("cuda", 16_384) == [128], "with hardly any memory left there is still something to measure"
     if not torch.cuda.is_available():
         assert list(contenders("cpu")) == ["explicit", "fused"]
+
+
+def test_our_own_kernel_is_left_out_where_it_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton may be there and have no compiler, or not know the GPU: the other kernels are measured all the same."""
+
+    def fails(*_: object) -> Attended:
+        raise RuntimeError("Failed to find C compiler.")
+
+    monkeypatch.setattr(attention_race, "own_kernel_runs", lambda device: True)
+    try:
+        monkeypatch.setattr(attention_race, "ours", fails)
+        own_kernel_starts.cache_clear()
+        with pytest.warns(UserWarning, match="does not start on cpu: Failed to find C compiler"):
+            assert list(contenders("cpu")) == ["explicit", "fused"]
+        for kernel, count in (("triton", 3), ("math", 2)):
+            ran = Attended(torch.zeros(1), None, kernel)
+            monkeypatch.setattr(attention_race, "ours", lambda *_, ran=ran: ran)
+            own_kernel_starts.cache_clear()
+            assert len(contenders("cpu")) == count
+    finally:
+        own_kernel_starts.cache_clear()
+
+
+def test_a_gpu_is_timed_by_events_and_asked_for_its_own_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order that CUDA needs: both events around the call, read only when the second has passed."""
+    done: list[str] = []
+
+    class Event:
+        count = 0
+
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+            Event.count += 1
+            self.name = "begin" if Event.count == 1 else "end"
+
+        def record(self) -> None:
+            done.append(self.name)
+
+        def synchronize(self) -> None:
+            done.append(f"wait for {self.name}")
+
+        def elapsed_time(self, end: "Event") -> float:
+            done.append(f"{self.name} to {end.name}")
+            return 2.5
+
+    cuda = {"memory_allocated": 1_000, "max_memory_allocated": 5_000, "synchronize": None}
+    for name, value in cuda.items():
+        monkeypatch.setattr(torch.cuda, name, lambda name=name, value=value: done.append(name) or value)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: done.append("reset"))
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    assert attention_race._cuda_seconds(lambda: done.append("run")) == 0.0025
+    assert done == ["begin", "run", "end", "wait for end", "begin to end"]
+    done.clear()
+    assert attention_race._cuda_peak(lambda: done.append("run")) == 4_000
+    assert done == ["synchronize", "reset", "memory_allocated", "run", "synchronize", "max_memory_allocated"]
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 50), st.integers(1, 50), st.booleans())

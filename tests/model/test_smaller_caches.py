@@ -1,5 +1,7 @@
 """Smaller caches: merged heads against edited activations, integers and windows against references of their own."""
 
+import math
+
 import pytest
 import torch
 
@@ -21,17 +23,21 @@ def run(storyteller: LanguageModel) -> Trace:
     return storyteller.trace(TEXT)
 
 
+def bits(logits: torch.Tensor, run: Trace) -> float:
+    return float(token_losses(logits, run.tokens).mean()) / math.log(2)
+
+
 def loss_with(lm: LanguageModel, run: Trace, change) -> float:
-    """Loss when keys and values of every layer are changed on their way into attention."""
+    """Bits a token when keys and values of every layer are changed on their way into attention."""
     names = [f"blocks.{i}.attn.{hook}" for i in range(lm.config.n_layers) for hook in ("hook_rot_k", "hook_v")]
     with lm.edit(dict.fromkeys(names, lambda x, name: change(x))):
         logits = lm.trace(run.tokens)["hook_logits"]
-    return float(token_losses(logits, run.tokens).mean())
+    return bits(logits, run)
 
 
 def test_the_full_cache_costs_nothing(storyteller: LanguageModel, run: Trace) -> None:
     found = cache_cost(run, storyteller.transformer, CacheChoice(4))
-    assert found.loss == pytest.approx(float(token_losses(run["hook_logits"], run.tokens).mean()), abs=1e-5)
+    assert found.loss == pytest.approx(bits(run["hook_logits"], run), abs=1e-5)
     assert found.key_error is found.value_error is None
     assert found.nbytes == cache_formula(storyteller.config, len(run.tokens), 32).count
 
@@ -89,7 +95,7 @@ def test_token_by_token_costs_the_same(storyteller: LanguageModel, run: Trace) -
     ids = torch.tensor([run.tokens])
     with torch.no_grad():
         logits = torch.cat([storyteller.transformer(x, cache=cache)[0] for x in ids.split(1, 1)])
-    loss = float(token_losses(logits, run.tokens).mean())
+    loss = bits(logits, run)
     assert cache_cost(run, storyteller.transformer, CacheChoice(4, 4)).loss == pytest.approx(loss, abs=1e-4)
 
 
@@ -97,7 +103,7 @@ def test_token_by_token_costs_the_same(storyteller: LanguageModel, run: Trace) -
 def test_a_window_is_the_windowed_mask(storyteller: LanguageModel, run: Trace, window: int) -> None:
     found = cache_cost(run, storyteller.transformer, CacheChoice(4, None, window))
     masked = storyteller.trace(run.tokens, rule=MaskRule(window=window))
-    assert found.loss == pytest.approx(float(token_losses(masked["hook_logits"], run.tokens).mean()), abs=1e-5)
+    assert found.loss == pytest.approx(bits(masked["hook_logits"], run), abs=1e-5)
     assert found.nbytes == cache_formula(storyteller.config, window, 32).count
 
 

@@ -331,6 +331,15 @@ def test_no_more_is_measured_than_the_machine_is_asked_for() -> None:
     assert max(n for n, _ in race.wanted) == 4096
 
 
+def test_what_is_measured_stays_when_a_gpu_has_less_memory_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free memory changes with each measurement; how far it goes is decided when the reader asks."""
+    app = measured(opened(longest=256).button(key="race_start").click().run())
+    monkeypatch.setattr(flash_race, "lengths", lambda device, longest, heads: [128])
+    well(app.run())
+    assert [(p.length, p.name) for p in app.session_state["atlas_race"].points][-1] == (256, "fused")
+    assert len(array(figure(app, "race_peak")["data"][0]["x"])) == 2
+
+
 # ------------------------------------------------------------------------------------------------- source, words
 
 

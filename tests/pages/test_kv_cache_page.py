@@ -194,6 +194,12 @@ def test_published_sizes() -> None:
     assert nbsp["GPT-3"][:3] == ["2,048", "4.50 MiB", "9.00 GiB"]
     assert nbsp["Llama 3.1 70B"] == ["131,072", "320 KiB", "40.0 GiB", "320 GiB", "40.0 GiB", "5.00 GiB"]
     assert nbsp["GPT-2"][4] == "–"
+    # The loaded model keeps 32 bits, as in the sum above the table, until the reader chooses others for all.
+    assert nbsp["storyteller"] == ["512", "6.00 KiB", "3.00 MiB", "6.00 MiB", "–", "768 KiB"]
+    app.main.button_group(key="choose_plan_cache").set_value(8)
+    rows = tables(well(app.run()))[1]
+    assert rows["storyteller"][1:3] == ["1.88\u00a0KiB", "960\u00a0KiB"]
+    assert rows["Llama 2 7B"][2] == "1.25\u00a0GiB"
 
 
 def test_the_formula_with_a_models_numbers() -> None:

@@ -75,7 +75,7 @@ class Flash {
     this.layout = flashLayout({ width: Math.floor(width), n: labels.length, d, labels, measure, ratio });
     pen.font = this.look.font(this.layout.size, true);
     this.texts = labels.map((label) => shortened(pen, label, this.layout.gutter - 12));
-    this.textsAbove = labels.map((label) => shortened(pen, label, 96));
+    this.textsAbove = labels.map((label) => shortened(pen, label, this.layout.above));
     this.ratio = sharpness(this.layout.width, this.layout.height);
     const context = sized(this.canvas, this.layout.width, this.layout.height, this.ratio);
     this.root.dataset.gutter = this.layout.gutter; // for those who look from outside (tests)

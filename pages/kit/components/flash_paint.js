@@ -4,19 +4,21 @@ const WIDE = 780; // from this width on both stand side by side
 
 /**
  * Where everything is, in CSS pixels. n: tokens, d: numbers a row of the output has. Returns cell, size, step, angle,
- * gutter, columns and rows as `matrices_layout.js` has them, grid and state {x, y}, slot (width of a number's column),
- * strip {x, width}, numbers (whether they fit), width, height.
+ * tokens, gutter, columns and rows as `matrices_layout.js` has them, above (how long a column's label may be), grid and
+ * state {x, y}, slot (width of a number's column), strip {x, width}, numbers (whether they fit), width, height.
  */
 function flashLayout({ width, n, d, labels, measure, ratio }) {
   const narrow = width < WIDE;
   const longest = (size, most) => Math.min(most, Math.max(...labels.map((label) => measure(label, size))));
   const gutter = Math.ceil(longest(13, narrow ? 84 : 120)) + 12;
-  const side = Math.min(n > 128 ? 520 : 420, width - gutter - (narrow ? 24 : 0));
+  const above = narrow ? 64 : 96;
+  const last = Math.max(24, longest(13, above) * Math.SQRT1_2); // what the last column's label leans over
+  const side = Math.min(n > 128 ? 520 : 420, width - gutter - (narrow ? last : 0));
   const cell = Math.max(1, Math.floor(Math.min(30, side / n) * ratio)) / ratio;
   const size = cell >= 15 ? 13 : cell >= 12 ? 12 : 11;
   const step = cell >= LABELLED ? 1 : Math.ceil(12 / cell);
-  const angle = slope(cell);
-  const text = longest(size, 96);
+  const angle = slope(cell, true);
+  const text = longest(size, above);
   const head = Math.ceil(Math.max(text * Math.sin(angle) + size * Math.cos(angle), 22)) + 8;
   const tail = Math.ceil(text * Math.cos(angle) + size);
   const numbers = cell >= 12;
@@ -27,7 +29,8 @@ function flashLayout({ width, n, d, labels, measure, ratio }) {
   const from = state.x + 3 * slot + 10;
   const wide = Math.max(60, Math.min(d * 10, width - from - 4));
   return {
-    cell, size, step, angle, gutter, columns: n, rows: n, d, grid, state, slot, numbers, narrow, head,
+    cell, size, step, angle, tokens: true, gutter, above, columns: n, rows: n, d,
+    grid, state, slot, numbers, narrow, head,
     strip: { x: from, width: wide },
     width: Math.max(width, from + wide + 4),
     height: Math.ceil(state.y + tall) + 4,

@@ -17,14 +17,15 @@ function arithmetic(data, step, query) {
     return text.join("  ") + (wide > 6 ? "  …" : "");
   };
   if (total === 0) return [[words.scores, some(scores, 2)], [words.total, words.not_yet]];
-  const in_ = (value) => (value < 0 ? `(${format(value, 2)})` : format(value, 2));
+  // Four decimals: with fewer, who reckons it again gets other last digits.
+  const in_ = (value) => (value < 0 ? `(${format(value, 4)})` : format(value, 4));
   const begun = old !== null && old[3] > 0;
-  const was = begun ? format(old[0], 2) : "−∞";
+  const was = begun ? format(old[0], 4) : "−∞";
   const wasTotal = begun ? format(old[3], 4) : "0";
   const shrunk = format(factor, factor < 0.1 ? 5 : 3);
   return [
-    [words.scores, some(scores, 2)],
-    [words.largest, `${words.before} ${was} → ${format(largest, 2)}`],
+    [words.scores, some(scores, 3)],
+    [words.largest, `${words.before} ${was} → ${format(largest, 4)}`],
     [words.factor, begun ? `e^(${was} − ${in_(largest)}) = ${shrunk}` : words.nothing_before],
     [words.weights, `e^(${words.score} − ${in_(largest)}): ${some(weights, 3)}`],
     [words.total, begun ? `${wasTotal} · ${shrunk} + ${format(added, 4)} = ${format(total, 4)}` : format(total, 4)],
