@@ -33,6 +33,9 @@ def main(argv: list[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130  # as shells count an end by Ctrl-C
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -124,11 +127,18 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _fetch(args: argparse.Namespace) -> int:
+    told = 0
+
     def progress(done: int, total: int) -> None:
+        nonlocal told
+        told = total
         print(f"\r{args.name}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", end="", file=sys.stderr, flush=True)
 
-    folder = fetch(args.name, progress)
-    print(file=sys.stderr)
+    try:
+        folder = fetch(args.name, progress)
+    finally:
+        if told:
+            print(file=sys.stderr)  # what comes next stands on a line of its own
     print(folder)
     return 0
 

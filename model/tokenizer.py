@@ -91,7 +91,8 @@ class Tokenizer:
             self._parsing = tokenizers.Tokenizer.from_str(definition)
             self._literal = tokenizers.Tokenizer.from_str(definition)
         except Exception as error:  # the library raises bare Exception
-            raise ValueError(f"This is not a tokenizer.json that can be read: {error}") from None
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"This is not a tokenizer.json that can be read: {reason}") from None
         self._literal.encode_special_tokens = True
         for coder in (self._parsing, self._literal):
             coder.no_truncation()

@@ -15,7 +15,7 @@ from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from model.zoo import chat_template
 from model.zoo.copies import converted_folder, note_origin, remove_stale
-from model.zoo.files import CheckpointError, inside, read_text
+from model.zoo.files import CheckpointError, TokenizerError, inside, read_text
 from model.zoo.gguf_file import GGUFWeights
 from model.zoo.gguf_model import describe
 from model.zoo.gguf_tokenizer import tokenizer_json
@@ -36,7 +36,15 @@ def open_checkpoint(path: Path, device: torch.device, dtype: torch.dtype) -> tup
     if gguf is not None:
         return _converted(gguf, device, dtype)
     transformer = load_checkpoint(path, device, dtype)
-    return transformer, Tokenizer(read_text(inside(path, "tokenizer.json")))
+    return transformer, _tokenizer(path)
+
+
+def _tokenizer(folder: Path) -> Tokenizer:
+    definition = read_text(inside(folder, "tokenizer.json"))
+    try:
+        return Tokenizer(definition)
+    except ValueError as error:
+        raise TokenizerError(f"The tokenizer of {folder.name} cannot be used: {error}") from None
 
 
 def template_of(path: Path) -> ChatTemplate | None:
@@ -92,7 +100,7 @@ def _converted_once(path: Path) -> Path:
 def _converted(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Tokenizer]:
     try:
         folder = _converted_once(path)
-        return load_checkpoint(folder, device, dtype), Tokenizer(read_text(inside(folder, "tokenizer.json")))
+        return load_checkpoint(folder, device, dtype), _tokenizer(folder)
     except (OSError, SafetensorError):  # no room, or a folder that is not ours to write: it also goes without
         return _read(path, device, dtype)
 
@@ -114,5 +122,5 @@ def _read(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transfo
     config, family = describe(weights)
     tokenizer = Tokenizer(tokenizer_json(weights.metadata))
     if tokenizer.vocab_size > config.vocab_size:
-        raise CheckpointError(f"{path.name} has {tokenizer.vocab_size} tokens and embeds {config.vocab_size}.")
+        raise TokenizerError(f"{path.name} has {tokenizer.vocab_size} tokens and embeds {config.vocab_size}.")
     return assemble(config, family, weights, device, dtype), tokenizer

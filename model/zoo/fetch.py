@@ -9,10 +9,24 @@ from pathlib import Path
 from model.zoo.catalog import CATALOG
 from model.zoo.checkpoint import prepare
 from model.zoo.files import CheckpointError
-from model.zoo.sources import Cancelled, FetchCancelled, SourceError
+from model.zoo.sources import Cancelled, FetchCancelled, SourceError, UnreachableError
 from model.zoo.store import becoming, locked, models_folder
 
-__all__ = ["FetchCancelled", "fetch"]
+__all__ = ["FETCH_FAULTS", "FetchCancelled", "FetchError", "fetch"]
+
+
+class FetchError(CheckpointError):
+    """A model that could not be brought here.
+
+    `fault` is "no_room", "not_stored" (the folder cannot be written), "offline" (no source is in reach) or "sources".
+    """
+
+    def __init__(self, fault: str, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+
+FETCH_FAULTS = ("no_room", "not_stored", "offline", "sources")
 
 
 def fetch(
@@ -30,7 +44,8 @@ def fetch(
         cancelled: asked many times a second; true stops the download.
 
     Raises:
-        CheckpointError: if there is no such model, or no source gave it, with each one's reason.
+        CheckpointError: if there is no such model.
+        FetchError: if no source gave it, with each one's reason, or there is no place for it.
         FetchCancelled: if it was stopped.
     """
     entry = CATALOG.get(name)
@@ -38,7 +53,7 @@ def fetch(
         raise CheckpointError(f"There is no model {name!r:.80} to fetch. Known are {', '.join(CATALOG)}.")
     if entry.ready:
         return entry.folder
-    reasons = []
+    reasons, offline = [], True
 
     def waiting() -> None:
         if cancelled():
@@ -49,7 +64,8 @@ def fetch(
             if entry.folder.exists():  # somebody else has brought it meanwhile
                 return entry.folder
             if shutil.disk_usage(models_folder()).free < 3 * entry.nbytes:
-                raise CheckpointError(f"There is no room for {name}: it needs about {3 * entry.nbytes / 1e6:,.0f} MB.")
+                needed = f"{3 * entry.nbytes / 1e6:,.0f} MB"
+                raise FetchError("no_room", f"There is no room for {name}: it needs about {needed}.")
             for source in entry.sources:
                 try:
                     with becoming(entry.folder) as part:
@@ -60,8 +76,10 @@ def fetch(
                     return entry.folder
                 except SourceError as error:
                     reasons.append(f"{source.name}: {error}")
+                    offline = offline and isinstance(error, UnreachableError)
     except OSError as error:
-        raise CheckpointError(f"{name} cannot be stored in {models_folder()}: {error}.") from None
-    raise CheckpointError(
-        f"{name} could not be fetched; the bundled models work without a network. ({'; '.join(reasons)}.)"
+        raise FetchError("not_stored", f"{name} cannot be stored in {models_folder()}: {error}.") from None
+    raise FetchError(
+        "offline" if offline else "sources",
+        f"{name} could not be fetched; the bundled models work without a network. ({'; '.join(reasons)}.)",
     )

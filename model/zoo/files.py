@@ -10,7 +10,57 @@ _JSON_LIMIT = 128_000_000  # bytes; the largest published tokenizer.json has abo
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be loaded; the message says why, in one sentence."""
+    """A checkpoint that cannot be loaded; the message says why, in one sentence.
+
+    `fault` names the kind of fault, for whoever says it in another language.
+    """
+
+    fault = "other"
+
+
+class FileError(CheckpointError):
+    """A file that is missing or cannot be opened."""
+
+    fault = "file"
+
+
+class OutsideError(CheckpointError):
+    """A file that is a link to a place outside its folder."""
+
+    fault = "outside"
+
+
+class DamagedError(CheckpointError):
+    """A file that is cut, contradicts itself, or is of another format than its name says."""
+
+    fault = "damaged"
+
+
+class ConfigError(CheckpointError):
+    """A config that is none, or of a model that cannot be built."""
+
+    fault = "config"
+
+
+class TensorsError(CheckpointError):
+    """Weights that do not fit the config."""
+
+    fault = "tensors"
+
+
+class KindError(CheckpointError):
+    """A file in order, of a kind that is not read here."""
+
+    fault = "kind"
+
+
+class TokenizerError(CheckpointError):
+    """A tokenizer that cannot be used."""
+
+    fault = "tokenizer"
+
+
+FAULTS = ("other", "file", "outside", "damaged", "config", "tensors", "kind", "tokenizer")
 
 
 def inside(folder: Path, name: str) -> Path:
@@ -22,13 +72,13 @@ def inside(folder: Path, name: str) -> Path:
     path = folder / name
     try:
         if not path.resolve().is_relative_to(folder.resolve()):
-            raise CheckpointError(f"{name} of {folder.name} leads out of its folder: put the file itself there.")
+            raise OutsideError(f"{name} of {folder.name} leads out of its folder: put the file itself there.")
         if not path.is_file():
-            raise CheckpointError(f"{folder.name} has no {name}.")
+            raise FileError(f"{folder.name} has no {name}.")
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a name that no file can have
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{name!r:.80} of {folder.name} cannot be opened.") from None
+        raise FileError(f"{name!r:.80} of {folder.name} cannot be opened.") from None
     return path
 
 
@@ -40,12 +90,12 @@ def read_text(path: Path) -> str:
     """
     try:
         if path.stat().st_size > _JSON_LIMIT:
-            raise CheckpointError(f"{path.name} is larger than {_JSON_LIMIT // 10**6} MB; no such file should be.")
+            raise DamagedError(f"{path.name} is larger than {_JSON_LIMIT // 10**6} MB; no such file should be.")
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise CheckpointError(f"{path.name} cannot be read: {error.strerror}.") from None
+        raise FileError(f"{path.name} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise CheckpointError(f"{path.name} is not a text in UTF-8.") from None
+        raise DamagedError(f"{path.name} is not a text in UTF-8.") from None
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -59,7 +109,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except CheckpointError:
         raise
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path.name} is not JSON: {str(error)[:100]}.") from None
+        raise DamagedError(f"{path.name} is not JSON: {str(error)[:100]}.") from None
     if not isinstance(data, dict):
-        raise CheckpointError(f"{path.name} holds no JSON object.")
+        raise DamagedError(f"{path.name} holds no JSON object.")
     return data

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from model.zoo.families.layouts import Shape
-from model.zoo.files import CheckpointError
+from model.zoo.files import CheckpointError, DamagedError, KindError
 
 KINDS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K")
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -89,11 +89,13 @@ class GGUFWeights:
             with path.open("rb") as file:
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:  # an empty file cannot be mapped
-            raise CheckpointError(f"{path.name} cannot be read: {error}.") from None
+            raise DamagedError(f"{path.name} cannot be read: {error}.") from None
         try:
             self.metadata, self._places = _header(self._data)
+        except KindError as error:
+            raise KindError(f"{path.name} cannot be read: {error}.") from None
         except CheckpointError as error:
-            raise CheckpointError(f"{path.name} is damaged or not a GGUF file: {error}.") from None
+            raise DamagedError(f"{path.name} is damaged or not a GGUF file: {error}.") from None
         self.shapes: dict[str, Shape] = {name: place.shape for name, place in self._places.items()}
 
     def kind(self, name: str) -> str:
@@ -103,7 +105,7 @@ class GGUFWeights:
     def check(self, name: str) -> None:
         """Raises: CheckpointError, if a tensor's type is none that we read. (All are, once the header was.)"""
         if self.kind(name) not in KINDS:
-            raise CheckpointError(f"{name} is stored as {self.kind(name)}, which is not read here.")
+            raise KindError(f"{name} is stored as {self.kind(name)}, which is not read here.")
 
     def read(self, name: str) -> Tensor:
         """The tensor in fp32, dequantised."""
@@ -123,7 +125,7 @@ def _header(data: mmap.mmap) -> tuple[dict[str, Any], dict[str, _Place]]:
         raise CheckpointError("it does not begin with GGUF")
     version = cursor.number("I")
     if version not in (2, 3):
-        raise CheckpointError(f"it has version {version}; versions 2 and 3 with little-endian numbers are read")
+        raise KindError(f"it has version {version}; versions 2 and 3 with little-endian numbers are read")
     n_tensors, n_values = cursor.number("Q"), cursor.number("Q")
     left = len(data) - cursor.at
     if n_tensors > left // 24 or n_values > left // 13:  # the fewest bytes that one of them takes
@@ -159,7 +161,7 @@ def _places(infos: list[tuple[str, Shape, int, int]], base: int, end: int) -> di
         except ValueError:
             raise CheckpointError(f"{name:.80} has the unknown type {number}") from None
         if kind.name not in KINDS:
-            raise CheckpointError(f"{name:.80} is stored as {kind.name}; read are {', '.join(KINDS)}")
+            raise KindError(f"{name:.80} is stored as {kind.name}; read are {', '.join(KINDS)}")
         block, size = GGML_QUANT_SIZES[kind]
         if name in places:
             raise CheckpointError(f"it has {name:.80} twice")

@@ -10,7 +10,7 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.zoo.families.family import Family, Held, both
 from model.zoo.families.layouts import NEIGHBOUR_KEYS, NEIGHBOUR_QUERIES, QKV_ROWS
-from model.zoo.files import CheckpointError
+from model.zoo.files import ConfigError, KindError
 from model.zoo.gguf_file import GGUFWeights
 
 _COMMON: dict[str, str | Held] = {
@@ -69,7 +69,7 @@ def describe(weights: GGUFWeights) -> tuple[TransformerConfig, Family]:
     """
     architecture = weights.metadata.get("general.architecture")
     if architecture not in _TABLES:
-        raise CheckpointError(
+        raise KindError(
             f"{weights.path.name} holds a model of type {architecture!r:.60}; read are {', '.join(_TABLES)}."
         )
     try:
@@ -80,7 +80,7 @@ def describe(weights: GGUFWeights) -> tuple[TransformerConfig, Family]:
         )
         return TransformerConfig(**values), family
     except (ValueError, TypeError, ArithmeticError) as error:
-        raise CheckpointError(f"The metadata of {weights.path.name} cannot be used: {error}") from None
+        raise ConfigError(f"The metadata of {weights.path.name} cannot be used: {error}") from None
 
 
 def _config(architecture: str, weights: GGUFWeights) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from model.zoo.files import CheckpointError
+from model.zoo.files import TokenizerError
 
 _UNKNOWN, _CONTROL, _USER, _BYTE = 2, 3, 4, 6  # token types
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
@@ -52,16 +52,16 @@ def tokenizer_json(metadata: Mapping[str, Any]) -> str:
     """
     kind, tokens = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.tokens")
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens) or not tokens:
-        raise CheckpointError("The file holds no tokens (tokenizer.ggml.tokens).")
+        raise TokenizerError("The file holds no tokens (tokenizer.ggml.tokens).")
     types = metadata.get("tokenizer.ggml.token_type") or [1] * len(tokens)
     if not isinstance(types, list) or len(types) != len(tokens):
-        raise CheckpointError(f"The file has {len(tokens)} tokens, but not as many token types.")
+        raise TokenizerError(f"The file has {len(tokens)} tokens, but not as many token types.")
     if kind == "gpt2":
         definition = _byte_level(metadata, tokens)
     elif kind == "llama":
         definition = _sentencepiece(metadata, tokens, types)
     else:
-        raise CheckpointError(f"The file's tokenizer is of kind {kind!r:.60}; read are 'gpt2' and 'llama'.")
+        raise TokenizerError(f"The file's tokenizer is of kind {kind!r:.60}; read are 'gpt2' and 'llama'.")
     definition |= {"version": "1.0", "truncation": None, "padding": None}
     special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     definition["added_tokens"] = [
@@ -76,9 +76,9 @@ def tokenizer_json(metadata: Mapping[str, Any]) -> str:
 def _byte_level(metadata: Mapping[str, Any], tokens: list[str]) -> dict[str, Any]:
     merges, name = metadata.get("tokenizer.ggml.merges"), metadata.get("tokenizer.ggml.pre", "default")
     if not isinstance(merges, list) or not all(isinstance(m, str) and m.count(" ") == 1 for m in merges):
-        raise CheckpointError("The file's merges (tokenizer.ggml.merges) cannot be used.")
+        raise TokenizerError("The file's merges (tokenizer.ggml.merges) cannot be used.")
     if name not in PRE_TOKENIZERS:
-        raise CheckpointError(
+        raise TokenizerError(
             f"The file cuts texts the way of {name!r:.60}, which we do not know; known are {', '.join(PRE_TOKENIZERS)}."
         )
     return {
@@ -97,7 +97,7 @@ def _byte_level(metadata: Mapping[str, Any], tokens: list[str]) -> dict[str, Any
 def _sentencepiece(metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> dict[str, Any]:
     scores = metadata.get("tokenizer.ggml.scores")
     if not isinstance(scores, list) or len(scores) != len(tokens):
-        raise CheckpointError(f"The file has {len(tokens)} tokens, but not as many scores.")
+        raise TokenizerError(f"The file has {len(tokens)} tokens, but not as many scores.")
     vocabulary = _vocabulary(tokens)
     mergeable = {token: i for token, i in vocabulary.items() if types[i] not in (_CONTROL, _UNKNOWN, _BYTE)}
     # SentencePiece joins, at each step, the two neighbours whose union has the best score.
@@ -140,7 +140,7 @@ def _sentencepiece(metadata: Mapping[str, Any], tokens: list[str], types: list[i
 def _vocabulary(tokens: list[str]) -> dict[str, int]:
     vocabulary = {token: i for i, token in enumerate(tokens)}
     if len(vocabulary) != len(tokens):
-        raise CheckpointError("The file has the same token twice.")
+        raise TokenizerError("The file has the same token twice.")
     return vocabulary
 
 
@@ -153,7 +153,7 @@ def _frame(metadata: Mapping[str, Any], tokens: list[str]) -> dict[str, Any] | N
         if not metadata.get(f"tokenizer.ggml.add_{key}_token", default) or token is None:
             continue
         if not isinstance(token, int) or not 0 <= token < len(tokens):
-            raise CheckpointError(f"The file's {key} token is {token!r:.40}; it has {len(tokens)} tokens.")
+            raise TokenizerError(f"The file's {key} token is {token!r:.40}; it has {len(tokens)} tokens.")
         names[tokens[token]] = {"id": tokens[token], "ids": [token], "tokens": [tokens[token]]}
         parts.insert(place, {"SpecialToken": {"id": tokens[token], "type_id": 0}})
     if not names:

@@ -19,7 +19,7 @@ from model.zoo.families.atlas import ATLAS
 from model.zoo.families.family import Family, Held
 from model.zoo.families.layouts import Shape
 from model.zoo.families.llama import LLAMA
-from model.zoo.files import CheckpointError, inside, read_json
+from model.zoo.files import CheckpointError, ConfigError, TensorsError, inside, read_json
 from model.zoo.safetensors_file import SafetensorsWeights
 
 __all__ = ["CheckpointError", "load_checkpoint", "read_config", "save_checkpoint"]
@@ -50,7 +50,7 @@ def read_config(folder: Path) -> tuple[TransformerConfig, Family]:
         config = TransformerConfig.from_hf(data)
         return config.replace(**_more_ends(folder, config)), family
     except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise CheckpointError(f"The config of {folder.name} cannot be used: {error}") from None
+        raise ConfigError(f"The config of {folder.name} cannot be used: {error}") from None
 
 
 def _more_ends(folder: Path, config: TransformerConfig) -> dict[str, tuple[int, ...]]:
@@ -108,7 +108,7 @@ def _turn_to_integers(transformer: Transformer) -> None:
     try:
         to_int8(transformer)
     except ValueError as error:
-        raise CheckpointError(str(error)) from None
+        raise TensorsError(str(error)) from None
 
 
 def _match(weights: Weights, wanted: dict[str, Shape], family: Family, config: TransformerConfig) -> dict[str, Held]:
@@ -117,21 +117,19 @@ def _match(weights: Weights, wanted: dict[str, Shape], family: Family, config: T
     for theirs in weights.shapes:
         name = family.canonical(theirs)
         if name in found:
-            raise CheckpointError(f"The file has both {found[name]} and {theirs}, which are the same.")
+            raise TensorsError(f"The file has both {found[name]} and {theirs}, which are the same.")
         found[name] = theirs
     held = family.held(wanted, config.n_layers)
     missing = [_full(family, name, found) for name in held if name not in found]
     if missing:
-        raise CheckpointError(f"The file lacks {missing[0]}" + _and_more(missing) + ".")
+        raise TensorsError(f"The file lacks {missing[0]}" + _and_more(missing) + ".")
     extra = [found[n] for n in found if n not in held and not family.may_ignore(n, config)]
     if extra:
-        raise CheckpointError(f"The file has {extra[0]}, which this model has no place for" + _and_more(extra) + ".")
+        raise TensorsError(f"The file has {extra[0]}, which this model has no place for" + _and_more(extra) + ".")
     for name, part in held.items():
         shape = part.layout.shape([wanted[ours] for ours in part.ours], config)
         if weights.shapes[found[name]] != shape:
-            raise CheckpointError(
-                f"{found[name]} has shape {weights.shapes[found[name]]}; the config asks for {shape}."
-            )
+            raise TensorsError(f"{found[name]} has shape {weights.shapes[found[name]]}; the config asks for {shape}.")
         weights.check(found[name])
     return {found[name]: part for name, part in held.items()}
 

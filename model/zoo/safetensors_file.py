@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.zoo.families.layouts import Shape
-from model.zoo.files import CheckpointError, inside, read_json
+from model.zoo.files import DamagedError, KindError, inside, read_json
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _FLOATS = {"F64", "F32", "F16", "BF16"}  # as the header of a safetensors file spells them
@@ -41,11 +41,11 @@ class SafetensorsWeights:
             file = self._files.enter_context(safe_open(path, framework="pt", device=device))
             found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{path.name} is damaged or not a safetensors file: {str(error)[:200]}") from None
+            raise DamagedError(f"{path.name} is damaged or not a safetensors file: {str(error)[:200]}") from None
         if listed is not None and (wrong := listed ^ found.keys()):
-            raise CheckpointError(f"{path.name} and the index do not agree about {min(wrong)}.")
+            raise DamagedError(f"{path.name} and the index do not agree about {min(wrong)}.")
         if twice := found.keys() & self.shapes.keys():
-            raise CheckpointError(f"{min(twice)} is in two files.")
+            raise DamagedError(f"{min(twice)} is in two files.")
         self.shapes |= found
         self._where |= dict.fromkeys(found, file)
 
@@ -56,7 +56,7 @@ class SafetensorsWeights:
     def check(self, name: str) -> None:
         """Raises: CheckpointError, if a tensor does not hold floating-point numbers."""
         if self.kind(name) not in _FLOATS:
-            raise CheckpointError(f"{name} holds {self.kind(name)}, not floating-point weights.")
+            raise KindError(f"{name} holds {self.kind(name)}, not floating-point weights.")
 
     def read(self, name: str) -> Tensor:
         """The tensor as it is stored, mapped from the file where the device allows it.
@@ -68,7 +68,7 @@ class SafetensorsWeights:
             tensor: Tensor = self._where[name].get_tensor(name)
             return tensor
         except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{name} cannot be read: {str(error)[:200]}") from None
+            raise DamagedError(f"{name} cannot be read: {str(error)[:200]}") from None
 
     def __enter__(self) -> SafetensorsWeights:
         return self
@@ -83,10 +83,10 @@ def _parts(folder: Path) -> dict[str, set[str] | None]:
         return {WEIGHTS: None}
     where = read_json(inside(folder, INDEX)).get("weight_map")
     if not isinstance(where, dict) or not where:
-        raise CheckpointError(f"{INDEX} has no weight_map.")
+        raise DamagedError(f"{INDEX} has no weight_map.")
     parts: dict[str, set[str]] = {}
     for tensor, name in where.items():
         if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
-            raise CheckpointError(f"{INDEX} names {name!r:.80}, which is no safetensors file of this folder.")
+            raise DamagedError(f"{INDEX} names {name!r:.80}, which is no safetensors file of this folder.")
         parts.setdefault(name, set()).add(tensor)
     return dict(parts)

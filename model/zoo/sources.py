@@ -23,6 +23,10 @@ class SourceError(Exception):
     """A source that did not give the files; the message says why, in a few words."""
 
 
+class UnreachableError(SourceError):
+    """A source to which there is no connection."""
+
+
 class FetchCancelled(Exception):  # noqa: N818  (nothing went wrong)
     """The reader has stopped the download."""
 
@@ -99,7 +103,7 @@ class Hub:
 
     def get(self, folder: Path, progress: Progress, cancelled: Cancelled) -> None:
         """See `Source`."""
-        command = [sys.executable, "-c", _HUB_SCRIPT, self.repository, self.revision, str(folder)]
+        command = [sys.executable, "-c", _HUB_SCRIPT, _NO_HUB, self.repository, self.revision, str(folder)]
         command += [" ".join(_OPTIONAL), *self.files]
         _run(command, folder, progress, cancelled)
         for name in self.files:
@@ -108,6 +112,7 @@ class Hub:
             _check_hub_file(folder, name, self.revision)
 
 
+_NO_HUB = "there is no connection to the hub"
 # In a process of its own, so that it can be stopped at any moment. Its client goes on asking a hub that does not answer
 # for half a minute, so the first file is asked for once beforehand, without patience.
 _HUB_SCRIPT = """
@@ -116,13 +121,13 @@ from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 from huggingface_hub.errors import (
     HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, RemoteEntryNotFoundError,
 )
-repository, revision, folder, optional, *files = sys.argv[1:]
+no_hub, repository, revision, folder, optional, *files = sys.argv[1:]
 try:
     get_hf_file_metadata(hf_hub_url(repository, files[0], revision=revision), timeout=5, retry_on_errors=False)
 except HfHubHTTPError:
     pass  # it does answer; what is wrong comes up below
 except Exception:
-    sys.exit("there is no connection to the hub")
+    sys.exit(no_hub)
 for name in files:
     try:
         hf_hub_download(repository, name, revision=revision, local_dir=folder)
@@ -130,7 +135,7 @@ for name in files:
         if name not in optional.split():
             raise
     except (LocalEntryNotFoundError, OfflineModeIsEnabled):
-        sys.exit("there is no connection to the hub")
+        sys.exit(no_hub)
 """
 _OPTIONAL = ("generation_config.json", "tokenizer_config.json")
 
@@ -186,18 +191,19 @@ def _run(command: Sequence[str], folder: Path, progress: Progress, cancelled: Ca
                     process.wait()
         if process.returncode:
             errors.seek(0)
-            raise SourceError(_reason(errors.read().decode("utf-8", errors="replace")))
+            raise _failure(errors.read().decode("utf-8", errors="replace"))
         progress(_size(folder))
 
 
-def _reason(output: str) -> str:
-    """The last words of a downloader that failed, short."""
+def _failure(output: str) -> SourceError:
+    """Why a downloader failed: its last words, short."""
     if "after connection broken by" in output:  # pip's last words are then that there is no such package
-        return "there is no connection to the package index"
+        return UnreachableError("there is no connection to the package index")
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     last = (errors or lines or ["no answer"])[-1]
-    return last.removeprefix("ERROR: ")[:200].rstrip(".")
+    kind = UnreachableError if last == _NO_HUB else SourceError
+    return kind(last.removeprefix("ERROR: ")[:200].rstrip("."))
 
 
 def _size(folder: Path) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import streamlit as st
 
 from model.zoo.catalog import CATALOG, KINDS, Entry, available
-from model.zoo.fetch import FetchCancelled, fetch
+from model.zoo.fetch import FetchCancelled, FetchError, fetch
 from pages.kit import loading, numbers, selection
 from pages.kit.prose import COMMON, Prose, escape
 
@@ -22,6 +22,7 @@ class Job:
     total: int
     done: int = 0
     error: str = ""
+    fault: str = ""  # of a `FetchError`
     stop: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -32,7 +33,7 @@ class Job:
         except FetchCancelled:
             pass
         except Exception as error:
-            self.error = str(error)
+            self.error, self.fault = str(error), error.fault if isinstance(error, FetchError) else "other"
         finally:
             self.ended.set()
 
@@ -146,7 +147,7 @@ def _offer(entry: Entry, say: Prose) -> None:
         st.button(say.label("model_stop"), key=f"stop_{entry.id}", on_click=job.stop.set)
         return
     if job is not None and job.error:
-        st.caption(say("model_not_fetched", reason=job.error))
+        st.caption(say(f"fetch_{job.fault}", name=entry.id, size=_megabytes(3 * entry.nbytes), reason=job.error))
     if ALLOWED:
         st.button(
             say.label("model_get", size=size),

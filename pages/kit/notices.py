@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 
 from pages.kit import numbers
-from pages.kit.prose import COMMON, sections
+from pages.kit.prose import COMMON, Prose, sections
 from pages.kit.sitemap import PAGES
 
 _KEY = "atlas_notices"
@@ -36,6 +36,8 @@ def worded(values: dict[str, Any], lang: str) -> dict[str, Any]:
     told = {name: numbers.plain(values[name]) for name in _NUMBERS if name in values}
     if "name" in values:
         told["name"] = label(values["name"], lang)
+    if "fault" in values:
+        told["why"] = Prose(COMMON, lang).plain(f"fault_{values['fault']}")
     return values | told
 
 

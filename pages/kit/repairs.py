@@ -7,6 +7,7 @@ from typing import Any
 from model.analysis.smaller_caches import head_counts
 from model.language import LanguageModel
 from model.zoo.catalog import Entry, available
+from model.zoo.files import CheckpointError
 from pages.kit import limits, loading, mixture, notices, plans, switches
 from pages.kit.choices import (
     DEFAULT_MODEL,
@@ -36,7 +37,8 @@ def repaired(selection: Selection) -> Selection:
     except ValueError as error:
         if selection.model == DEFAULT_MODEL:
             raise
-        notices.add("model_failed", which=selection.model, model=DEFAULT_MODEL, reason=str(error))
+        fault = error.fault if isinstance(error, CheckpointError) else "other"
+        notices.add("model_failed", which=selection.model, model=DEFAULT_MODEL, fault=fault, reason=str(error))
         selection = replace(selection, model=DEFAULT_MODEL)
         lm = loading.chosen(selection)
     selection = _with_places(_with_input(selection, lm), lm)

@@ -155,6 +155,22 @@ def test_what_does_not_fit_is_one_sentence_and_status_2(capsys, tmp_path, argv, 
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("ends", "status", "says"),
+    [(ValueError("no network"), 2, "error: no network"), (KeyboardInterrupt(), 130, "stopped")],
+)
+def test_fetching_that_fails_or_is_stopped(capsys, monkeypatch, ends, status, says):
+    """The sentence stands on a line of its own, below the progress."""
+
+    def fetch(name, progress):
+        progress(1, 93_000_000)
+        raise ends
+
+    monkeypatch.setattr("model.__main__.fetch", fetch)
+    assert main(["fetch", "gpt2"]) == status
+    assert capsys.readouterr().err.split("\n")[1:] == [says, ""]
+
+
 def test_a_place_that_cannot_be_written(capsys, tmp_path):
     for out in (tmp_path, tmp_path / "none" / "run.npz"):
         err = refused(capsys, "trace", "--text", "a", "--hooks", "hook_logits", "--out", str(out))

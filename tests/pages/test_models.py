@@ -1,6 +1,7 @@
 """Other models in the app: every page says what it can, a spoiled model is told of, and downloads are the server's."""
 
 import gc
+import re
 import shutil
 import threading
 import weakref
@@ -8,10 +9,11 @@ import weakref
 import pytest
 
 from model.zoo.catalog import CATALOG, Entry
-from model.zoo.files import CheckpointError
+from model.zoo.fetch import FETCH_FAULTS, FetchError
+from model.zoo.files import FAULTS, CheckpointError
 from pages.kit import fetching, loading, position_data
 from pages.kit.loading import ModelCache
-from pages.kit.prose import Prose
+from pages.kit.prose import COMMON, LANGUAGES, Prose, sections
 from pages.kit.sitemap import ABOUT_NEXT_TOKEN, PAGES
 from tests.model.test_parity_families import DECODERS, ENCODERS
 from tests.model.tiny import randomise
@@ -102,12 +104,20 @@ def test_from_a_page_that_lacks_something_one_click_leads_back():
     assert not [b for b in app.button if b.key == "use_default_model"]
 
 
-@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
-def test_a_spoiled_model_is_told_of_and_the_bundled_one_shown(locale):
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_fault_is_said_in_the_reader_s_language(lang):
+    names = [f"fault_{fault}" for fault in FAULTS] + [f"fetch_{fault}" for fault in (*FETCH_FAULTS, "other")]
+    for name in names:
+        assert bool(re.search("[一-鿿]", sections(COMMON, lang)[name])) == (lang == "zh"), name
+
+
+@pytest.mark.parametrize(("locale", "why"), [("en-US", "damaged, cut off"), ("zh-CN", "坏了、不完整")])
+def test_a_spoiled_model_is_told_of_and_the_bundled_one_shown(locale, why):
     app = well(visit("overview", locale=locale, model="spoiled"))
     assert selection(app).model == "storyteller"
     assert "spoiled" in remarks(app)
-    assert "damaged" in remarks(app)
+    assert why in remarks(app)
+    assert "damaged or not a safetensors file" in remarks(app)
 
 
 def test_a_link_cannot_name_a_path():
@@ -199,6 +209,13 @@ def test_a_download_can_be_stopped_and_a_failure_is_said(offer, monkeypatch):
     assert fetching.jobs().get("fetched").ended.wait(20)
     app = well(app.run())
     assert any("no network today" in caption.value for caption in app.caption)
+    error = FetchError("offline", "a long story")
+    monkeypatch.setattr(fetching, "fetch", lambda *a: (_ for _ in ()).throw(error))
+    app = with_list(visit("tokenization", locale="zh-CN"))
+    app.button(key="get_fetched").click().run()
+    assert fetching.jobs().get("fetched").ended.wait(20)
+    app = well(app.run())
+    assert any("连不上有 fetched 的地方" in caption.value for caption in app.caption)
 
 
 def test_what_pages_keep_of_a_model_leaves_with_it(monkeypatch):
