@@ -10,6 +10,7 @@ from model.cache import KVCache, Plan
 from model.config import TransformerConfig
 from model.hooks import HookPoint, listening
 from model.kernels import Visible, explicit, fused
+from model.linear import Linear
 from model.norms import Normalization
 from model.positions import rotate, rotate_part
 
@@ -36,10 +37,10 @@ class Attention(nn.Module):
         self.name, self.layer, self.cross = name, layer, cross
         self.n_heads, self.n_kv_heads, self.d_head = config.n_heads, config.n_kv_heads, config.d_head
         d_q, d_kv = config.n_heads * config.d_head, config.n_kv_heads * config.d_head
-        self.W_Q = nn.Linear(config.d_model, d_q, bias=config.qkv_bias)
-        self.W_K = nn.Linear(config.d_model, d_kv, bias=config.qkv_bias)
-        self.W_V = nn.Linear(config.d_model, d_kv, bias=config.qkv_bias)
-        self.W_O = nn.Linear(d_q, config.d_model, bias=config.out_bias)
+        self.W_Q = Linear(config.d_model, d_q, bias=config.qkv_bias)
+        self.W_K = Linear(config.d_model, d_kv, bias=config.qkv_bias)
+        self.W_V = Linear(config.d_model, d_kv, bias=config.qkv_bias)
+        self.W_O = Linear(d_q, config.d_model, bias=config.out_bias)
         self.d_rotary = config.rotary
         normed = config.qk_norm and not cross
         self.q_norm = Normalization(config, f"{name}.q_norm", head=True) if normed else None

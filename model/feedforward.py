@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from model.config import TransformerConfig
 from model.hooks import HookPoint
+from model.linear import Linear
 
 
 def relu(x: Tensor) -> Tensor:
@@ -45,9 +46,9 @@ class FeedForward(nn.Module):
     def __init__(self, config: TransformerConfig, name: str) -> None:
         super().__init__()
         self.activation = CURVES[config.activation]
-        self.W_in = nn.Linear(config.d_model, config.d_ff, bias=config.mlp_bias)
-        self.W_gate = nn.Linear(config.d_model, config.d_ff, bias=config.mlp_bias) if config.gated else None
-        self.W_out = nn.Linear(config.d_ff, config.d_model, bias=config.mlp_bias)
+        self.W_in = Linear(config.d_model, config.d_ff, bias=config.mlp_bias)
+        self.W_gate = Linear(config.d_model, config.d_ff, bias=config.mlp_bias) if config.gated else None
+        self.W_out = Linear(config.d_ff, config.d_model, bias=config.mlp_bias)
         self.hook_pre = HookPoint(f"{name}.hook_pre")
         self.hook_pre_linear = HookPoint(f"{name}.hook_pre_linear")
         self.hook_post = HookPoint(f"{name}.hook_post")

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from model.config import TransformerConfig
 from model.feedforward import CURVES
+from model.linear import Linear
 from model.norms import Normalization
 
 
@@ -15,7 +16,7 @@ class MaskedHead(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.activation = CURVES[config.activation]
-        self.W = nn.Linear(config.d_model, config.d_model)
+        self.W = Linear(config.d_model, config.d_model)
         self.ln = Normalization(config, "mlm_head.ln")
 
     def forward(self, x: Tensor) -> Tensor:

@@ -13,6 +13,8 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
+from model.linear import product
+
 _LEVELS = 127  # on each side of 0: symmetric, so −128 is not used
 _MULTIPLE = 32  # of the inputs of a matrix: torch's kernel reads past the end of a row of another width
 
@@ -47,7 +49,7 @@ def int8_product(x: Tensor, codes: Tensor, scale: Tensor) -> Tensor:
     if x.shape[-2] == 1 and has_kernel(x.device.type, x.shape[-1]) and not _differentiated(x):
         rows = x.reshape(-1, x.shape[-1]).bfloat16()
         return kernel(rows, codes, scale).view(*x.shape[:-1], len(codes)).to(x.dtype)
-    return nn.functional.linear(x, dequantise_rows(codes, scale).to(x.dtype))
+    return product(x, dequantise_rows(codes, scale).to(x.dtype))
 
 
 def _differentiated(x: Tensor) -> bool:

@@ -16,6 +16,7 @@ from model.config import TransformerConfig
 from model.generation import Step, generate
 from model.masks import MaskRule
 from model.names import hook_table
+from model.products import copies_nbytes
 from model.sampling import SamplingSettings
 from model.tokenizer import Tokenizer
 from model.trace import Trace
@@ -78,6 +79,11 @@ class LanguageModel:
     def nbytes(self) -> int:
         """Bytes of the weights in memory (a tied matrix counts once)."""
         return self.transformer.nbytes
+
+    @property
+    def nbytes_at_most(self) -> int:
+        """Bytes of the weights and of the copies that are made of some when the model writes."""
+        return self.nbytes + copies_nbytes(self.transformer)
 
     def ids(self, text: str | Sequence[int]) -> list[int]:
         """The ids that a text stands for: its own, or the start token alone for an empty one.

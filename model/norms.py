@@ -29,11 +29,10 @@ class Normalization(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`(B, T, d_model)`, or `(B, T, heads, d_head)`, to the same shape; the last axis is normalised."""
-        hooks = self.hook_scale.name, self.hook_normalized.name
         if listening():
-            out = self._explicit(x)
-            if edited_names().intersection(hooks):
-                return out
+            normalized = self._explicit(x)
+            if edited_names().intersection((self.hook_scale.name, self.hook_normalized.name)):
+                return self._with_gain(normalized).to(x.dtype)
         # Watching must not change the result: unless edited, it always comes from torch's own kernel.
         if self.centred:
             return nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
@@ -45,8 +44,8 @@ class Normalization(nn.Module):
             h = h - h.mean(-1, keepdim=True)
         scale = self.hook_scale((h.pow(2).mean(-1, keepdim=True) + self.eps).sqrt())  # (B, T, 1)
         # Named "normalized" before the gain, where LayerNorm's mean is 0 and variance 1.
-        normalized = self.hook_normalized(h / scale)  # (B, T, d_model)
+        return self.hook_normalized(h / scale)  # (B, T, d_model)
+
+    def _with_gain(self, normalized: Tensor) -> Tensor:
         out = normalized * self.weight.float()
-        if self.bias is not None:
-            out = out + self.bias.float()
-        return out.to(x.dtype)
+        return out if self.bias is None else out + self.bias.float()

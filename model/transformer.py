@@ -16,6 +16,7 @@ from model.head import MaskedHead
 from model.hooks import HookPoint
 from model.int8 import Int8Embedding, Int8Linear, Int8Matrix
 from model.kernels import Visible
+from model.linear import Linear, product
 from model.masks import MaskRule
 from model.norms import Normalization
 from model.positions import PositionEmbedding, alibi_bias, alibi_slopes, positions_from_mask, rope_rotation
@@ -51,8 +52,8 @@ class Transformer(nn.Module):
         self.ln_final = Normalization(config, "ln_final") if final else None
         self.mlm_head = MaskedHead(config) if config.head == "mlm" else None
         own = config.head != "none" and not config.tied_embeddings
-        self.unembed: nn.Linear | Int8Linear | None = (
-            nn.Linear(config.d_model, config.vocab_size, bias=False) if own else None
+        self.unembed: Linear | Int8Linear | None = (
+            Linear(config.d_model, config.vocab_size, bias=False) if own else None
         )
         bias = config.head != "none" and config.unembed_bias
         self.unembed_bias = nn.Parameter(torch.zeros(config.vocab_size)) if bias else None
@@ -222,7 +223,7 @@ class Transformer(nn.Module):
         if isinstance(matrix, Int8Matrix):
             out = matrix.product(x)
             return out if self.unembed_bias is None else out + self.unembed_bias
-        return nn.functional.linear(x, matrix.weight, self.unembed_bias)
+        return product(x, matrix.weight, self.unembed_bias)
 
     def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
         if self.config.positions != "rope":

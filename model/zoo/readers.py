@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.decode import side_by_side
 from model.int8 import to_int8
+from model.products import side_by_side
 from model.transformer import Transformer
 from model.zoo.families import family_of
 from model.zoo.families.atlas import ATLAS

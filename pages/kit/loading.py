@@ -31,6 +31,10 @@ class ModelCache(SharedCache[str, LanguageModel]):
     def __init__(self, limit: int = MODEL_BYTES) -> None:
         super().__init__(limit)
 
+    def size(self, value: LanguageModel) -> int:
+        """With the copies that a model makes when it writes."""
+        return value.nbytes_at_most
+
     def get(self, name: str, weights: str = "float32", device: str = "auto") -> LanguageModel:
         """The model called `name` in a format and on a device, loaded now if it is not in memory."""
         unusual = (weights, device) != ("float32", "auto")

@@ -37,6 +37,10 @@ class SharedCache(Generic[Key, Value]):
         self._entries: OrderedDict[Key, _Entry[Value]] = OrderedDict()
         self._lock = threading.Lock()
 
+    def size(self, value: Value) -> int:
+        """Bytes that a value counts."""
+        return value.nbytes
+
     def sizes(self) -> dict[Key, int]:
         """Bytes of each finished value, the one used last at the end."""
         with self._lock:
@@ -80,7 +84,7 @@ class SharedCache(Generic[Key, Value]):
     ) -> Value:
         try:
             value = make()
-            nbytes = value.nbytes
+            nbytes = self.size(value)
         except BaseException as error:
             with self._lock:
                 if self._entries.get(key) is entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.nn.functional import linear
@@ -13,6 +14,7 @@ from model import load
 from model.cache import KVCache
 from model.decode import OneToken
 from model.language import LanguageModel
+from model.linear import has_onednn, onednn_product, packed_for_onednn
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG
 from model.zoo.checkpoint import converted_folder, gguf_of
@@ -82,30 +84,38 @@ def _one_token(lm: LanguageModel) -> Callable[[], None]:
 
 
 def _products(lm: LanguageModel) -> list[Callable[[], None]]:
-    """Every matrix of a pass times one row: as the pass does it, and as torch does it with either layout."""
+    """Every matrix of a pass times one row: as the pass does it, and in every other way that torch has."""
     one = OneToken.of(lm.transformer, KVCache(lm.config, room=1, dtype=lm.compute_dtype))
     assert one is not None
-    matrices = [p for layer in one.layers for p in (layer.qkv, layer.out, layer.gate_and_up, layer.down)]
-    matrices.append(one.head)
-    places = [
-        (p, torch.ones(1, p.matrix.shape[1], dtype=p.row_dtype), torch.empty(1, p.matrix.shape[0])) for p in matrices
-    ]
+    products = [p for layer in one.layers for p in (layer.qkv, layer.out, layer.gate_and_up, layer.down)]
+    products.append(one.head)
+    rows = [torch.ones(1, p.matrix.shape[1], dtype=p.row_dtype) for p in products]
+    places = [torch.empty(1, len(p.matrix)) for p in products]
 
     @torch.inference_mode()
     def as_the_pass() -> None:
-        for product, row, out in places:
+        for product, row, out in zip(products, rows, places, strict=True):
             product.into(row, 1.0, out)
 
     if lm.dtype == torch.int8:
         return [as_the_pass]
-    other = [p.matrix.contiguous() if p.matrix.stride(1) != 1 else p.matrix.t().contiguous().t() for p in matrices]
+    matrices = [p.matrix for p in products]
+    ways: list[tuple[Callable[[torch.Tensor, Any], torch.Tensor], list[Any]]] = [
+        (linear, matrices),
+        (torch.mm, [m.t().contiguous() for m in matrices]),
+    ]
+    if has_onednn():
+        ways += [(onednn_product, matrices), (onednn_product, [packed_for_onednn(m) for m in matrices])]
 
-    @torch.inference_mode()
-    def other_layout() -> None:
-        for matrix, (_, row, _) in zip(other, places, strict=True):
-            linear(row, matrix)
+    def run(way: Callable[[torch.Tensor, Any], torch.Tensor], of: list[Any]) -> Callable[[], None]:
+        @torch.inference_mode()
+        def go() -> None:
+            for row, matrix in zip(rows, of, strict=True):
+                way(row, matrix)
 
-    return [as_the_pass, other_layout]
+        return go
+
+    return [as_the_pass, *(run(way, of) for way, of in ways)]
 
 
 def _reading(lm: LanguageModel) -> Callable[[], object]:

@@ -7,10 +7,11 @@ import torch
 
 from model import load
 from model.cache import CacheFullError, KVCache
-from model.decode import OneToken, side_by_side
+from model.decode import OneToken
 from model.hooks import edit, observe
 from model.int8 import Int8Matrix, to_int8
 from model.losses import token_losses
+from model.products import side_by_side
 from model.sampling import SamplingSettings
 from tests.model.tiny import close, some_ids, tiny, within_budget
 

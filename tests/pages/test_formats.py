@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from model import load
 from model.analysis.formats import FORMATS, format_nbytes
 from model.language import LanguageModel, devices
 from model.losses import token_losses
@@ -126,7 +127,10 @@ def test_a_known_cost_loads_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_formats_are_kept_apart_and_counted_by_their_bytes(storyteller: LanguageModel) -> None:
-    sizes = [format_nbytes(storyteller.config, name) for name in FORMATS]
+    loaded = [load("storyteller", "cpu", name) for name in FORMATS]
+    assert [lm.nbytes for lm in loaded] == [format_nbytes(storyteller.config, name) for name in FORMATS]
+    sizes = [lm.nbytes_at_most for lm in loaded]  # with what is copied when they write
+    assert loaded[0].nbytes < sizes[0] and loaded[1].nbytes < sizes[1] and loaded[2].nbytes == sizes[2]
     cache = ModelCache(limit=sum(sizes))
     models = [cache.get("storyteller", name) for name in FORMATS]
     assert [cache.get("storyteller", name) is lm for name, lm in zip(FORMATS, models, strict=True)] == [True] * 3

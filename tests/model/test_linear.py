@@ -1,0 +1,158 @@
+"""Linear layers: whichever library multiplies, the sums are those of fp64 up to rounding, and gradients stay."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+from model import linear
+from model.cache import KVCache
+from model.decode import OneToken
+from model.linear import Linear, exactly_half, half_product, onednn_product, packed_for_half, packed_for_onednn, product
+from model.products import HalfProduct, copies_nbytes, products_of, side_by_side
+from tests.model.tiny import some_ids, tiny, within_budget
+
+needs_onednn = pytest.mark.skipif(not linear.has_onednn(), reason="oneDNN's products are called on x86 alone")
+needs_half = pytest.mark.skipif(not linear.has_half_kernel(), reason="FBGEMM is there on x86 alone")
+
+
+def drawn(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def within_rounding(ours, x, weight, bias=None):
+    """As near to the sums in fp64 as torch's own product in fp32, twice its error allowed."""
+    exact = x.double() @ weight.double().T + (0 if bias is None else bias.double())
+    error = (torch.nn.functional.linear(x, weight, bias) - exact).abs().max()
+    assert (ours - exact).abs().max() <= 2 * error + 1e-6 * exact.abs().max()
+
+
+@needs_onednn
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1, 320), (1, 64, 320), (3, 5, 320), (320,), (0, 320)], ids=str)
+def test_onednn_adds_up_as_fp32_does(shape, bias):
+    x, weight = drawn(*shape), drawn(2048, 320, seed=1)
+    b = drawn(2048, seed=2) if bias else None
+    for ours in (product(x, weight, b), Linear.forward(_layer(weight, b), x)):
+        assert ours.shape == (*shape[:-1], 2048) and ours.dtype == torch.float32
+        if x.numel():
+            within_rounding(ours, x, weight, b)
+
+
+@needs_onednn
+def test_a_large_product_goes_to_onednn_and_a_small_one_or_one_with_a_gradient_does_not(monkeypatch):
+    called = []
+    monkeypatch.setattr(linear, "onednn_product", lambda x, w, b=None: called.append(x.shape) or x @ w.T)
+    large, small = drawn(2048, 320), drawn(16, 320)
+    product(drawn(2, 320), small)
+    product(drawn(1, 320), large)
+    product(drawn(2, 320).double(), large.double())
+    product(drawn(2, 320).bfloat16(), large.bfloat16())
+    product(drawn(2, 320).requires_grad_(), large)
+    product(drawn(2, 320), large.clone().requires_grad_())
+    assert called == [(1, 320)]
+    with torch.no_grad():
+        product(drawn(2, 320), large.clone().requires_grad_())
+    assert called == [(1, 320), (2, 320)]
+
+
+def test_gradients_are_those_of_torch():
+    x, weight, bias = (t.requires_grad_() for t in (drawn(4, 320), drawn(2048, 320, seed=1), drawn(2048, seed=2)))
+    ours = torch.autograd.grad(product(x, weight, bias).square().sum(), (x, weight, bias))
+    theirs = torch.autograd.grad(torch.nn.functional.linear(x, weight, bias).square().sum(), (x, weight, bias))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.equal(mine, other)
+
+
+@needs_onednn
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_packed_matrix_stands_for_the_same(dtype):
+    x, weight = drawn(1, 320, dtype=dtype), drawn(700, 320, dtype=dtype, seed=1)
+    torch.testing.assert_close(onednn_product(x, packed_for_onednn(weight)), torch.nn.functional.linear(x, weight))
+
+
+@needs_half
+@pytest.mark.parametrize("scale", [1e-20, 0.02, 300.0, 1e20])
+def test_what_bf16_holds_fp16_holds_too_with_the_right_unit(scale):
+    weight = (drawn(300, 256) * scale).bfloat16().float()
+    numbers, unit = exactly_half(weight)
+    assert math.frexp(unit)[0] == 0.5, "a power of two"
+    assert torch.equal(numbers.half().double() * unit, weight.double())
+    x = drawn(1, 256, seed=1)
+    within_rounding(half_product(x, packed_for_half(numbers)) * unit, x, weight)
+
+
+def test_what_fp16_cannot_hold_is_left_alone():
+    weight = drawn(30, 20)
+    assert exactly_half(weight) is None, "fp32 has more digits"
+    weight = weight.bfloat16().float()
+    assert exactly_half(weight) is not None
+    for bad in (torch.inf, torch.nan, 2.0**-40 * 1.0078125, 2.0**40):
+        changed = weight.clone()
+        changed[3, 4] = bad
+        assert exactly_half(changed) is None, bad
+    assert exactly_half(torch.zeros(3, 4)) is None
+    assert exactly_half(torch.full((3, 4), 1e-40)) is None
+
+
+def wide(**changes):
+    """A decoder whose matrices are large enough for every kernel, with weights as they come from a file in bf16."""
+    transformer = tiny(d_model=512, d_ff=640, **changes).bfloat16().float()
+    side_by_side(transformer)
+    return transformer
+
+
+def logits_of(transformer, ids):
+    one = OneToken.of(transformer, KVCache(transformer.config, room=ids.shape[1]))
+    return torch.stack([one(int(token)).clone() for token in ids[0]])
+
+
+@needs_half
+def test_halved_products_give_the_logits_of_fp32():
+    transformer, ids = wide(), some_ids(1, 12)
+    layers = products_of(transformer).layers
+    assert isinstance(layers[0].gate_and_up, HalfProduct) and not isinstance(layers[0].out, HalfProduct)
+    as_near_as_a_plain_pass(logits_of(transformer, ids), transformer, ids)
+
+
+def as_near_as_a_plain_pass(logits, transformer, ids):
+    """To the logits of fp64: not more than twice as far from them as the general pass in fp32."""
+    exact = copy.deepcopy(transformer).double()(ids)[0]
+    assert (logits - exact).abs().max() <= 2 * (transformer(ids)[0] - exact).abs().max()
+
+
+@pytest.mark.parametrize("missing", ["has_onednn", "has_half_kernel"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_without_a_library_torch_does_it(missing, dtype, monkeypatch):
+    monkeypatch.setattr(linear, missing, lambda: False)
+    transformer, ids = wide().to(dtype), some_ids(1, 12)
+    side_by_side(transformer)
+    one = OneToken.of(transformer, KVCache(transformer.config, room=12, dtype=dtype))
+    logits = torch.stack([one(int(token)).clone() for token in ids[0]])
+    if dtype == torch.float32:
+        as_near_as_a_plain_pass(logits, transformer, ids)
+        assert copies_nbytes(transformer) == (0 if missing == "has_half_kernel" else transformer.nbytes // 2)
+    else:
+        within_budget(logits, transformer(ids)[0], wide()(ids)[0])
+        assert copies_nbytes(transformer) == (0 if missing == "has_onednn" else transformer.nbytes)
+
+
+def test_products_are_made_once_and_again_when_a_weight_changes():
+    transformer, ids = wide(), some_ids(1, 6)
+    first = products_of(transformer)
+    assert products_of(transformer) is first
+    before = logits_of(transformer, ids)
+    transformer.blocks[1].mlp.W_gate.weight.mul_(2)
+    assert products_of(transformer) is not first
+    after = logits_of(transformer, ids)
+    as_near_as_a_plain_pass(after, transformer, ids)
+    assert (after - before).abs().max() > 0.01
+
+
+def _layer(weight, bias):
+    layer = Linear(weight.shape[1], weight.shape[0], bias=bias is not None).requires_grad_(False)
+    layer.weight.copy_(weight)
+    if bias is not None:
+        layer.bias.copy_(bias)
+    return layer
