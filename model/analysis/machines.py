@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from model.linear import product
+
 _READ_BYTES = 128 * 2**20  # far more than any cache holds
 _SIDE = 768  # of the matrices that are multiplied
 
@@ -33,8 +35,8 @@ MACHINES: dict[str, Machine] = {
 def measure(device: torch.device, dtype: torch.dtype, repeats: int = 5) -> Machine:
     """This machine, with as many threads as torch uses now: the best of some readings and products.
 
-    Reading is a sum over 128 MiB; computing is the product of two square matrices in `dtype`. Takes about half a
-    second on a slow core.
+    Reading is a sum over 128 MiB; computing is the product of two square matrices in `dtype`, as a model's layers make
+    it. Takes about half a second on a slow core.
     """
     values = torch.ones(_READ_BYTES // 4, device=device)
     a = torch.ones(_SIDE, _SIDE, device=device, dtype=dtype)
@@ -49,7 +51,7 @@ def measure(device: torch.device, dtype: torch.dtype, repeats: int = 5) -> Machi
             seconds.append(time.perf_counter() - begun)
         return min(seconds[1:])
 
-    reading, computing = best(values.sum), best(lambda: a @ a)
+    reading, computing = best(values.sum), best(lambda: product(a, a))
     return Machine(str(device).upper(), values.nbytes / reading, 2 * _SIDE**3 / computing, "")
 
 

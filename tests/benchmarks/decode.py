@@ -46,12 +46,12 @@ def _format(dtype: str, theirs: str, target: float) -> list[Result]:
     ours, other = alternate(write, _reference(theirs, ids), repeats=REPEATS, warm_up=1)
     what = f"greedy decoding, SmolLM2-135M in {dtype} : Transformers' generate in {theirs}"
     results = [speedup("smollm2", what, ours, other, target=target, amount=NEW)]
-    pass_, *products, reading = alternate(_one_token(lm), *_products(lm), _reading(lm), repeats=2 * REPEATS)
-    best = min(products, key=lambda sample: sample.median)
+    pass_, read, *done = alternate(_one_token(lm), reading(lm), *products(lm), repeats=2 * REPEATS)
+    best = min(done, key=lambda sample: sample.median)
     what = f"one token in {dtype} : the same matrices times a row each, fastest way"
     results.append(speedup("smollm2", what, pass_, best, target=0.8, amount=1))
     what = f"one token in {dtype} : reading as many bytes"
-    return [*results, speedup("smollm2", what, pass_, reading, target=None, amount=1)]
+    return [*results, speedup("smollm2", what, pass_, read, target=None, amount=1)]
 
 
 def _reference(dtype: str, ids: list[int]) -> Callable[[], None]:
@@ -83,23 +83,23 @@ def _one_token(lm: LanguageModel) -> Callable[[], None]:
     return write
 
 
-def _products(lm: LanguageModel) -> list[Callable[[], None]]:
+def products(lm: LanguageModel) -> list[Callable[[], None]]:
     """Every matrix of a pass times one row: as the pass does it, and in every other way that torch has."""
     one = OneToken.of(lm.transformer, KVCache(lm.config, room=1, dtype=lm.compute_dtype))
     assert one is not None
-    products = [p for layer in one.layers for p in (layer.qkv, layer.out, layer.gate_and_up, layer.down)]
-    products.append(one.head)
-    rows = [torch.ones(1, p.matrix.shape[1], dtype=p.row_dtype) for p in products]
-    places = [torch.empty(1, len(p.matrix)) for p in products]
+    them = [p for layer in one.layers for p in (layer.qkv, layer.out, layer.gate_and_up, layer.down)]
+    them.append(one.head)
+    rows = [torch.ones(1, p.matrix.shape[1], dtype=p.row_dtype) for p in them]
+    places = [torch.empty(1, len(p.matrix)) for p in them]
 
     @torch.inference_mode()
     def as_the_pass() -> None:
-        for product, row, out in zip(products, rows, places, strict=True):
+        for product, row, out in zip(them, rows, places, strict=True):
             product.into(row, 1.0, out)
 
     if lm.dtype == torch.int8:
         return [as_the_pass]
-    matrices = [p.matrix for p in products]
+    matrices = [p.matrix for p in them]
     ways: list[tuple[Callable[[torch.Tensor, Any], torch.Tensor], list[Any]]] = [
         (linear, matrices),
         (torch.mm, [m.t().contiguous() for m in matrices]),
@@ -118,6 +118,6 @@ def _products(lm: LanguageModel) -> list[Callable[[], None]]:
     return [as_the_pass, *(run(way, of) for way, of in ways)]
 
 
-def _reading(lm: LanguageModel) -> Callable[[], object]:
+def reading(lm: LanguageModel) -> Callable[[], object]:
     """Adding up as many bytes as the weights have: nothing reads memory with less work."""
     return torch.ones(math.ceil(lm.nbytes / 4)).sum
