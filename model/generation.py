@@ -78,10 +78,11 @@ def generate(
 
     What does not fit is said by the call itself; the work begins with the first `next`, and ends when the caller
     stops iterating. The same prompt, settings and seed give the same tokens, with or without the cache, and so does a
-    prompt that holds the first of them already: each place in the text has its random number. With a `window` every
-    token reads only that many, the cache slides, and the text may grow without end (unless positions are learned: their
-    table ends); `bits` quantises the cache. `source` is what an encoder-decoder translates: with a cache the encoder
-    reads it once.
+    prompt that holds the first of them already: each place in the text has its random number. (Only a draw within a
+    millionth of an edge of its bar may fall to either side, since products of one row and of many are rounded alike but
+    not equally.) With a `window` every token reads only that many, the cache slides, and the text may grow without end
+    (unless positions are learned: their table ends); `bits` quantises the cache. `source` is what an encoder-decoder
+    translates: with a cache the encoder reads it once.
 
     Raises:
         ValueError: for an encoder, an encoder-decoder without a source, an empty prompt, prompt and new tokens that

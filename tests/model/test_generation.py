@@ -34,10 +34,16 @@ def test_same_seed_same_text_with_and_without_cache(storyteller, prompt, samplin
     cached = list(storyteller.generate(prompt, 24, sampling))
     again = list(storyteller.generate(prompt, 24, sampling))
     uncached = list(storyteller.generate(prompt, 24, sampling, use_cache=False))
-    assert ids_of(cached) == ids_of(again) == ids_of(uncached)
-    assert [step.text for step in cached] == [step.text for step in uncached]
+    assert ids_of(cached) == ids_of(again)
     for one, other in zip(cached, uncached, strict=True):
         assert one.probability == pytest.approx(other.probability, abs=1e-5)
+        if one.id != other.id:  # the draw fell on an edge, or on two neighbours that rounding puts in either order
+            edges = {abs(a - b) for a in (one.draw.low, one.draw.high) for b in (other.draw.low, other.draw.high)}
+            assert not sampling.greedy and min(edges) < 2e-6
+            break
+        assert one.text == other.text
+    else:
+        assert ids_of(cached) == ids_of(uncached)
 
 
 def test_another_seed_gives_another_text(storyteller):
