@@ -141,7 +141,7 @@ def test_the_draw_is_the_one_that_generation_makes(storyteller: LanguageModel, s
         assert mark(app) == f"u = {u} → “{label}”"
     lengths = [float(width) / 100 for width in re.findall(r"width:([\d.]+)%", fragment(app, "class='atlas-draw'"))]
     assert sum(lengths) == pytest.approx(1, abs=1e-5)
-    assert lengths[0] == pytest.approx(float(step.ledger.final.max()), abs=1e-6)
+    assert lengths[0] == pytest.approx(float(step.ledger.final.max()), abs=2e-6)
 
 
 def test_at_temperature_0_the_largest_logit_takes_all(storyteller: LanguageModel) -> None:
