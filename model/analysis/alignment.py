@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -44,14 +44,37 @@ def write(
     Raises:
         ValueError: as `lm.search` does.
     """
+    *_, last = writing(lm, ids, beam, max_new_tokens, alpha=alpha)
+    return last
+
+
+def writing(
+    lm: LanguageModel, ids: Sequence[int], beam: int, max_new_tokens: int | None = None, *, alpha: float = 0.6
+) -> Iterator[Written]:
+    """The same while it is being written: the best so far after each token.
+
+    Raises:
+        ValueError: as `lm.search` does.
+    """
     begun = time.perf_counter()
     translates = lm.config.kind == "encoder_decoder"
     room = lm.config.max_positions - (1 if translates else len(ids))
     wanted = 2 * len(ids) + 10 if max_new_tokens is None else max_new_tokens
-    *_, last = lm.search(list(ids), max(1, min(wanted, room)), beam=beam, alpha=alpha, dropped=0)
-    best: Hypothesis = last.best
-    probabilities = tuple(math.exp(value) for value in best.logprobs)
-    return Written(best.ids, probabilities, best.ended, best.score(alpha), time.perf_counter() - begun)
+    for step in lm.search(list(ids), max(1, min(wanted, room)), beam=beam, alpha=alpha, dropped=0):
+        best: Hypothesis = step.best
+        probabilities = tuple(math.exp(value) for value in best.logprobs)
+        yield Written(best.ids, probabilities, best.ended, best.score(alpha), time.perf_counter() - begun)
+
+
+def cleanly_ended(lm: LanguageModel, written: Written) -> Written:
+    """The same up to the first bytes that make no character: so may a text end in which a model has lost itself, or
+    that was cut off. As it is, where nothing would be left."""
+    n = len(written.ids)
+    while n and "\ufffd" in lm.tokenizer.decode(written.ids[:n]):
+        n -= 1
+    if n in (0, len(written.ids)):
+        return written
+    return replace(written, ids=written.ids[:n], probabilities=written.probabilities[:n], ended=False)
 
 
 def read_back(lm: LanguageModel, source: Sequence[int], written: Written) -> tuple[int, ...]:

@@ -119,6 +119,11 @@ class Recall:
         return all(learner.done for learner in self.learners.values())
 
     @property
+    def steps(self) -> int:
+        """How many steps the one that has done most of them has done."""
+        return max(learner.trained for learner in self.learners.values())
+
+    @property
     def share(self) -> float:
         """How much of the work is done, 0 to 1; it ends early where networks learn early."""
         parts = [1.0 if learner.done else learner.trained / STEPS for learner in self.learners.values()]

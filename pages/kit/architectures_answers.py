@@ -9,6 +9,7 @@ from model.analysis.guesses import guesses
 from model.analysis.model_card import TranslationScores, translation_scores
 from model.language import LanguageModel
 from pages.kit import figures, numbers, show
+from pages.kit.continuing import continued
 from pages.kit.figures import RowToken
 from pages.kit.three_models import MAX_SHOWN, N_GUESSES, ThreeModels
 
@@ -50,8 +51,8 @@ def _continue(three: ThreeModels) -> None:
     say, palette, lm = three.page.say, three.page.palette, three.decoder
     st.header(say("continue_title"), anchor=False)
     st.markdown(say("continue", model=lm.name))
-    with st.spinner(say.plain("writing", model=lm.name)):
-        labels, written = three.decoder_run.labels, three.continued
+    labels, work = three.decoder_run.labels, continued(three)
+    written = work.written
     row = [RowToken("…", mark="apart")] if len(labels) > AROUND else []
     row += [RowToken(label) for label in labels[-AROUND:]]
     if written is not None:
@@ -62,12 +63,16 @@ def _continue(three: ThreeModels) -> None:
     _bars(three, "continue_bars", lm, following.ids, following.probabilities, None, alt)
     if written is None:
         text = say.plain("continue_no_room", limit=lm.config.max_positions)
+    elif work.stopped:
+        text = say.plain("continue_stopped", n=len(written.own))
     elif not written.own:
         text = say.plain("continue_ended")
     else:
         took = numbers.milliseconds(written.seconds)
         text = say.plain("continue_caption", n=len(written.own), milliseconds=took)
     show.caption(show.Kind.MEASURED, say.plain("measured"), text)
+    if work.stopped:
+        st.button(say.label("continue_again"), key="continue_again", on_click=work.again)
 
 
 def _translate(three: ThreeModels) -> None:
@@ -79,12 +84,16 @@ def _translate(three: ThreeModels) -> None:
         share = numbers.percent(three.english_share or 0, 0)
         st.info(say(section, share=share, sentence=three.for_translator.text))
     source, target = (lm.tokenizer.decode(ids).strip() for ids in (three.for_translator.ids[:-1], written.own))
-    if len(target) > MAX_SHOWN:
-        target = f"{target[:MAX_SHOWN]}…"
+    if three.source_cut:
+        source = f"{source} …"
+    if len(target) > MAX_SHOWN or not written.ended:
+        target = f"{target[:MAX_SHOWN]} …"
     st.markdown(say("translated", source=source, target=target or say.plain("translated_nothing")))
     row = _written(lm, written)
     if row:
         st.html(figures.token_row(row, palette, description=say.plain("translate_alt")))
+    if three.source_cut or not written.ended:
+        st.markdown(say("translate_too_long" if three.source_cut else "translate_lost"))
     took = numbers.milliseconds(written.seconds)
     text = say.plain("translate_caption", n=len(written.own), milliseconds=took, how=_how(three))
     show.caption(show.Kind.MEASURED, say.plain("measured"), text)

@@ -43,7 +43,11 @@ class LiveWork:
 
     def stop(self) -> None:
         """End it now; `go_on` continues."""
-        self.running, self.stopped = False, "reader"
+        self.interrupt("reader")
+
+    def interrupt(self, why: str) -> None:
+        """The same for another reason."""
+        self.running, self.stopped = False, why
 
     def go_on(self) -> None:
         """Continue, with a fresh limit of time."""

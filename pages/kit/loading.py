@@ -69,6 +69,14 @@ Cached = TypeVar("Cached", bound="CachedFunc[..., Any]")
 _leaving: dict[str, Callable[[], None]] = {}
 
 
+_told: dict[str, Callable[[Sequence[LanguageModel]], None]] = {}
+
+
+def when_models_leave(let_go: Callable[[Sequence[LanguageModel]], None]) -> None:
+    """Have `let_go` called with the models that have just left the memory."""
+    _told[let_go.__module__] = let_go
+
+
 def leaves_with_a_model(cached: Cached) -> Cached:
     """For a `st.cache_resource` that holds on to models, their tokenizers or runs: it is emptied when a model leaves.
 
@@ -84,6 +92,8 @@ def _settle(dropped: Sequence[LanguageModel]) -> None:
         limits.forget_excerpts()
         for forget in list(_leaving.values()):
             forget()
+        for let_go in list(_told.values()):
+            let_go(dropped)
         for old in dropped:
             _traces().forget(old)
         gc.unfreeze()

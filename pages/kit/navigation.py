@@ -11,6 +11,7 @@ from pages.kit.prose import Prose, escape
 from pages.kit.sitemap import PAGES, SITEMAP, START
 
 _SHELL = "atlas_shell"
+_PLACE = "atlas_place"
 
 
 def pages(lang: str) -> dict[str, StreamlitPage]:
@@ -30,6 +31,17 @@ def register(known: dict[str, StreamlitPage]) -> tuple[str, StreamlitPage]:
     chosen = st.navigation([*known.values(), also], position="hidden")
     here = ((name, page) for name, page in known.items() if page.url_path == chosen.url_path)
     return next(here, (START, chosen))
+
+
+def arrive(name: str) -> None:
+    """The page `name` is about to be drawn."""
+    before, _ = st.session_state.get(_PLACE, (None, False))
+    st.session_state[_PLACE] = name, before != name
+
+
+def arrived() -> bool:
+    """Whether the reader has come from another page just now."""
+    return bool(st.session_state.get(_PLACE, (None, False))[1])
 
 
 @contextmanager

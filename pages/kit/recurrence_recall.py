@@ -10,7 +10,7 @@ import streamlit as st
 
 from model.analysis.recall_task import CHANCE, EVERY, STEPS, SYMBOLS, Learner, Recall, Task, chance_loss
 from model.analysis.recurrence import KINDS
-from pages.kit import errors, figures, numbers, recurrence_data, selection, show
+from pages.kit import errors, figures, navigation, numbers, recurrence_data, selection, show
 from pages.kit.choices import RECALL_DISTANCES
 from pages.kit.figures import Series, style
 from pages.kit.live_work import LiveWork
@@ -78,6 +78,7 @@ def draw(page: Page) -> None:
             )
             st.button(say.label("recall_start"), key="recall_start", type="primary", on_click=partial(_begin, task))
         lesson = _lesson(task)
+        _draw_waiting(page, task)
         st.fragment(_draw_lesson, run_every=TICK if lesson is not None and lesson.running else None)(
             page, task, lesson, lesson is not None and lesson.running
         )
@@ -89,12 +90,28 @@ def _begin(task: Task) -> None:
 
 
 def _lesson(task: Task) -> Lesson | None:
-    """This visitor's training of the task, or one that somebody has finished."""
+    """This visitor's training of the task, or one that somebody has finished.
+
+    A training goes on by itself only as long as its reader stays with it: else it waits to be told.
+    """
     own: Lesson | None = st.session_state.get(_KEY)
+    if own is not None and own.running and own.recall.task != task:
+        own.interrupt("task")
+    elif own is not None and own.running and navigation.arrived():
+        own.interrupt("away")
     if own is not None and own.recall.task == task:
         return own
     known = finished().get(task)
     return None if known is None else Lesson(known, running=False)
+
+
+def _draw_waiting(page: Page, task: Task) -> None:
+    """That a training of another task waits."""
+    own: Lesson | None = st.session_state.get(_KEY)
+    if own is None or own.recall.done or own.recall.task == task:
+        return
+    values = {"steps": own.recall.steps, "distance": own.recall.task.distance}
+    st.html(f'<p class="atlas-remark" role="status">{page.say.html("recall_waiting", **values)}</p>')
 
 
 @st.cache_resource(show_spinner=False, max_entries=64)
@@ -132,14 +149,15 @@ def _short(between: list[str]) -> str:
 def _draw_progress(page: Page, lesson: Lesson) -> None:
     say = page.say
     with st.container(key="recall_progress", horizontal=True, vertical_alignment="center"):
-        steps = max(learner.trained for learner in lesson.recall.learners.values())
-        st.progress(lesson.recall.share, text=say.plain("recall_progress", steps=steps, count=STEPS))
+        text = say.plain("recall_progress", steps=lesson.recall.steps, count=STEPS)
+        st.progress(lesson.recall.share, text=text)
         if lesson.running:
             st.button(say.label("stop"), key="recall_stop", icon=":material/stop:", on_click=lesson.stop)
         else:
             st.button(say.label("go_on"), key="recall_on", icon=":material/play_arrow:", on_click=lesson.go_on)
     if lesson.stopped:
-        st.caption(say(f"recall_stopped_{lesson.stopped}", seconds=f"{MAX_SECONDS:.0f}"))
+        values = {"seconds": f"{MAX_SECONDS:.0f}", "steps": lesson.recall.steps}
+        st.caption(say(f"recall_stopped_{lesson.stopped}", **values))
 
 
 def _draw_curves(page: Page, recall: Recall) -> None:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.kit import browser, errors, navigation, selection, sidebar
+from pages.kit import browser, errors, navigation, saving, selection, sidebar
 from pages.kit.prose import COMMON, Prose
 
 
@@ -13,8 +13,10 @@ def run() -> None:
         known = navigation.pages(sel.lang)
         name, chosen = navigation.register(known)
         st.set_page_config(page_title=f"{chosen.title} · Transformer Atlas")
+        navigation.arrive(name)
         sidebar.draw(known, name)
         with errors.guarded(Prose(name, sel.lang)):
             chosen.run()
         browser.attend(name)
+        saving.attend(Prose(COMMON, sel.lang))
         navigation.onward(known, name, sel.lang)

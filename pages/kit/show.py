@@ -86,7 +86,7 @@ def picked(key: str) -> Any | None:
 def caption_html(
     kind: Kind, word: str, text: str = "", *scales: Scale, masked: str = "", palette: Palette | None = None
 ) -> str:
-    """The line under a figure as HTML, everything escaped.
+    """The line under a figure as HTML, everything escaped; it ends with buttons that save the figure.
 
     word: the translated name of `kind`, shown as a pill. text: layer and head, kernel, counts.
     scales: each drawn as a small gradient between its printed ends.
@@ -94,7 +94,8 @@ def caption_html(
     """
     colours = palette or palettes.current()
     pill = f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{html_text(word)}</span>'
-    parts = [f"<span>{pill}{html_text(text)}</span>"]
+    alone = not scales and not masked  # then the buttons follow the text, else they stand at the end of the line
+    parts = [f"<span>{pill}{html_text(text)}{_SAVE if alone else ''}</span>"]
     for scale in scales:
         gradient = f"linear-gradient(90deg,{','.join(scale.colours)})"
         parts.append(
@@ -112,6 +113,8 @@ def caption_html(
             f'<span style="{_TOGETHER}"><i style="{_SWATCH.format(line=colours.line)};width:18px;background:{hatch}">'
             f"</i>{html_text(masked)}</span>"
         )
+    if not alone:
+        parts.append(_SAVE)
     return f'<div class="atlas-caption" style="{_LINE.format(muted=colours.muted)}">{"".join(parts)}</div>'
 
 
@@ -123,9 +126,7 @@ def caption(kind: Kind, word: str, text: str = "", *scales: Scale, masked: str =
 def _frame(key: str, meta: dict[str, Any]) -> str:
     """CSS that gives the element `key` the frame that its figure asks for."""
     name = ".st-key-" + re.sub(r"[^a-zA-Z0-9_-]", "-", key.strip())
-    # Where nothing can hover, plotly shows its button for good, and on a small figure it lies on the data.
-    rules = f"@media(hover:none){{{name} .modebar-container{{display:none}}}}"
-    rules += f"{name}-touch{{display:none}}"
+    rules = f"{name}-touch{{display:none}}"
     if "aspect" in meta:
         rules += f"{name} [data-testid=stFullScreenFrame]{{height:auto;aspect-ratio:{meta['aspect']:.4f}}}"
         rules += f"{name}{{height:auto;flex:none}}"
@@ -156,6 +157,11 @@ _LINE = (
 _PILL = (
     "display:inline-block;margin-right:12px;border:1px solid {line};border-radius:999px;padding:0 9px;font-size:12px;"
     "line-height:20px;white-space:nowrap"
+)
+# What happens on a click is in components/saving.js.
+_SAVE = (
+    '<span class="atlas-save"><button type="button" data-save="png">PNG</button>'
+    '<button type="button" data-save="csv">CSV</button></span>'
 )
 _TOGETHER = "display:inline-flex;align-items:center;gap:6px;white-space:nowrap"
 _SWATCH = "display:inline-block;height:11px;border:1px solid {line};border-radius:2px"

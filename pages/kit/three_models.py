@@ -6,7 +6,7 @@ from functools import cached_property
 
 import streamlit as st
 
-from model.analysis.alignment import Written, read_back, write
+from model.analysis.alignment import Written, cleanly_ended, read_back, write
 from model.analysis.gaps import Gap, gap, mask_id, telling_gap, with_gap
 from model.analysis.guesses import Guesses, guesses
 from model.analysis.passages import Passage, english_share, passage, passage_of_run, token_for
@@ -77,6 +77,11 @@ class ThreeModels:
         """What the encoder-decoder reads: the text, or where that is not English a sentence of ours."""
         text = self.text if self.english else self.page.say.plain("example_spare_text")
         return _passage(self.translator, self.translator.name, text)
+
+    @property
+    def source_cut(self) -> bool:
+        """Whether the translator reads only the beginning of the text."""
+        return self.english and (self.for_translator.cut or len(self.whole) > MAX_CHARACTERS)
 
     @property
     def nothing(self) -> bool:
@@ -173,22 +178,16 @@ class ThreeModels:
         """The decoder over the text."""
         return loading.run(self.decoder, self.for_decoder.ids)
 
-    @cached_property
-    def continued(self) -> Written | None:
-        """What the decoder writes on, greedily: a search for the most probable whole likes to end at once. None where
-        its context has no room."""
-        room = self.decoder.config.max_positions - len(self.for_decoder.ids)
-        if room < 1:
-            return None
-        length = min(N_CONTINUED, room)
-        return _write(self.decoder, self.decoder.name, self.for_decoder.ids, 1, length)
+    @property
+    def room(self) -> int:
+        """How many tokens the decoder writes on, as far as its context goes."""
+        return min(N_CONTINUED, max(0, self.decoder.config.max_positions - len(self.for_decoder.ids)))
 
     @cached_property
     def translated(self) -> Written:
-        """What the encoder-decoder writes."""
-        return _write(
-            self.translator, self.translator.name, self.for_translator.ids, self.page.sel.translation_beam, None
-        )
+        """What the encoder-decoder writes, up to where it loses itself in bytes that make no character."""
+        lm = self.translator
+        return cleanly_ended(lm, _write(lm, lm.name, self.for_translator.ids, self.page.sel.translation_beam, None))
 
     @cached_property
     def translation_run(self) -> Trace:

@@ -1,11 +1,15 @@
-"""The continuations that a visitor sees being written. They live in the session, for one text and its settings."""
+"""The continuations that a visitor sees being written, for one text and its settings.
+
+A session has only a ticket for them: so they can be let go from outside, when their model leaves the memory.
+"""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import streamlit as st
 
@@ -13,6 +17,7 @@ from model.analysis.beam_continuation import BeamContinuation
 from model.analysis.continuations import Continuation, least_probable
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
+from pages.kit import loading
 from pages.kit.page import Page
 from pages.kit.selection import RANGES, Selection
 
@@ -171,19 +176,43 @@ def room(lm: LanguageModel, prompt: tuple[int, ...]) -> int:
     return max(0, lm.config.max_positions - len(prompt))
 
 
+class Ticket:
+    """What a session has: as long as it is there, so are its continuations."""
+
+
+_writings: WeakKeyDictionary[Ticket, Writing] = WeakKeyDictionary()
+
+
+def kept(ticket: Ticket | None) -> Writing | None:
+    """The continuations behind a ticket; None where there are none, or no longer."""
+    return None if ticket is None else _writings.get(ticket)
+
+
+def leave(models: Sequence[LanguageModel]) -> None:
+    """Let go of what these models were writing, for whomever."""
+    for ticket, work in list(_writings.items()):
+        if any(work.lm is lm for lm in models):
+            _writings.pop(ticket, None)
+
+
+loading.when_models_leave(leave)
+
+
 def current(page: Page) -> Writing:
     """The continuations of the page's run; begun anew when text, model, settings, length or number changed.
 
     A text that was rewound to a token written here is the same writing.
     """
     sel, ids = page.sel, tuple(page.run.tokens)
-    kept: Writing | None = st.session_state.get(_KEY)
-    # The model itself is compared: one that left the memory and was loaded again is another, and the old one goes now.
-    same = kept is not None and kept.lm is page.lm and _settings(kept.sel) == _settings(sel)
-    if kept and same and (kept.prompt == ids or kept.rewound(ids)):
-        return kept
+    known = kept(st.session_state.get(_KEY))
+    # The model itself is compared: one that left the memory and was loaded again is another.
+    same = known is not None and known.lm is page.lm and _settings(known.sel) == _settings(sel)
+    if known and same and (known.prompt == ids or known.rewound(ids)):
+        return known
     begun = Writing(page.lm, sel, ids, list(_rows(page.lm, ids, sel)), min(sel.length, room(page.lm, ids)))
-    st.session_state[_KEY] = begun
+    ticket = Ticket()
+    _writings[ticket] = begun
+    st.session_state[_KEY] = ticket
     return begun
 
 

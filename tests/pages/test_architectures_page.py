@@ -4,21 +4,23 @@ import html
 import json
 import re
 import shutil
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import streamlit as st
 import torch
 from streamlit.testing.v1 import AppTest
 
 from model import load
-from model.analysis.alignment import align, clearest_head
+from model.analysis.alignment import Written, align, clearest_head
 from model.analysis.gaps import with_gap
 from model.analysis.model_card import translation_scores
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
 from model.trace import Trace
 from model.zoo.catalog import CATALOG
-from pages.kit import figures, loading
+from pages.kit import continuing, figures, loading
 from pages.kit.figures import RowToken
 from pages.kit.numbers import probability, three_digits
 from pages.kit.palette import DARK, LIGHT, Palette
@@ -382,3 +384,37 @@ def test_token_rows_and_tables_of_words_are_escaped(palette: Palette) -> None:
     assert {tag for tag, _ in table.tags} <= {"style", "div", "table", "thead", "tbody", "tr", "th", "td", "small"}
     with pytest.raises(ValueError, match="cells for"):
         figures.prose_table(["a", "b"], [["1"]], palette)
+
+
+def test_a_translation_that_loses_itself_ends_where_characters_do() -> None:
+    page = opened(text="<div class=\"a\"><span style='color:red'>&nbsp;x</span></div>\n" * 60)
+    (line,) = [text for text in said(page).splitlines() if "→ **" in text and "<div" in text]
+    source, target = line.split(" → ")
+    assert source.endswith("…`")
+    assert target.endswith("…**")
+    assert "\ufffd" not in target
+    assert Prose("architectures")("translate_too_long") in said(page)
+    assert not [label for _, label, _ in row(page, "translate_alt") if "0x" in label]
+
+
+def test_a_continuation_can_be_stopped_and_written_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    continuing._finished.clear()
+    asked, write = [], continuing.writing
+
+    def slowly(*arguments: object) -> Iterator[Written]:
+        for written in write(*arguments):
+            yield written
+            if not asked and len(written.ids) == 3:  # the reader clicks now, and the run is broken off
+                asked.append(written)
+                st.session_state["atlas_continuing"].stop()
+                st.rerun()
+
+    monkeypatch.setattr(continuing, "writing", slowly)
+    page = opened(text=SENTENCE)
+    stopped = [cell for cell in row(page, "continue_alt") if cell[0] == "new"]
+    assert len(stopped) == 3
+    assert any("stopped after 3 new tokens" in element.proto.body for element in page.main.get("html"))
+    well(page.button(key="continue_again").click().run())
+    whole = [cell for cell in row(page, "continue_alt") if cell[0] == "new"]
+    assert len(whole) > 3
+    assert whole[:3] == stopped

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from model.config import TransformerConfig
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
-from pages.kit import limits, loading
+from pages.kit import limits, loading, writing
 from pages.kit.choices import Selection
 from pages.kit.loading import ModelCache
 from pages.kit.prose import Prose, code
@@ -53,7 +53,9 @@ def ids(app: AppTest) -> list[list[int]]:
 
 
 def state(app: AppTest) -> Writing:
-    return app.session_state["atlas_writing"]
+    work = writing.kept(app.session_state["atlas_writing"])
+    assert work is not None
+    return work
 
 
 def generated(
@@ -249,6 +251,17 @@ def test_a_change_of_the_model_loads_only_the_new_one_and_lets_the_old_one_go(mo
     gc.unfreeze()  # as loading does it before the next model
     gc.collect()
     assert old() is None
+
+
+def test_a_model_that_leaves_is_let_go_by_those_who_are_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = ModelCache(limit=1)
+    monkeypatch.setattr(loading, "models", lambda: models)
+    app = opened(text=TEXT, length=4)
+    ticket = app.session_state["atlas_writing"]
+    assert writing.kept(ticket) is not None
+    models.get("reader")  # somebody else's, and there is room for one
+    assert writing.kept(ticket) is None
+    assert ids(written(app.run())) == ids(opened(text=TEXT, length=4))
 
 
 def test_a_model_that_left_the_memory_and_came_back_writes_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,11 +17,11 @@ from model.language import LanguageModel
 from pages.kit import recurrence_recall
 from pages.kit.limits import MAX_TOKENS
 from pages.kit.numbers import percent, three_digits
-from pages.kit.prose import PLACEHOLDER, sections
+from pages.kit.prose import PLACEHOLDER, Prose, sections
 from pages.kit.sitemap import SITEMAP
 from tests.cases import TEXTS
 from tests.pages.reading import array, read
-from tests.pages.visit import remarks, selection, visit, well
+from tests.pages.visit import remarks, selection, turn_to, visit, well
 
 SMALL = {"cell_length": "16", "cell_hidden": "16"}
 NAMES = ["RNN", "LSTM", "GRU", "Attention"]
@@ -223,6 +223,30 @@ def test_training_is_drawn_while_it_runs_and_stops_at_once(monkeypatch: pytest.M
     app.button_group(key="choose_distance").set_value(5)
     well(app.run())
     assert [cells[2] for cells in rows(app).values()] == ["0"] * 4, "another task begins anew"
+
+
+def test_a_training_that_its_reader_leaves_waits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recurrence_recall.Lesson.tick, "__defaults__", (0.0,))
+    app = opened(**SMALL, distance="50")
+    well(app.button(key="recall_start").click().run())
+    app.button_group(key="choose_distance").set_value(5)
+    well(app.run())
+    steps = trained(app).recall.steps
+    waits = Prose("recurrence").html("recall_waiting", steps=steps, distance=50)
+    assert waits in remarks(app)
+    assert not trained(app).running
+    app.button_group(key="choose_distance").set_value(50)
+    well(app.run())
+    assert trained(app).recall.steps == steps, "nothing goes on by itself"
+    assert waits not in remarks(app)
+    assert any("because you chose something else" in caption.value for caption in app.main.caption)
+    well(app.button(key="recall_on").click().run())
+    assert trained(app).running
+    turn_to(app, "heads")
+    steps = trained(app).recall.steps
+    well(turn_to(app, "recurrence"))
+    assert (trained(app).running, trained(app).recall.steps) == (False, steps)
+    assert any("while you were on another page" in caption.value for caption in app.main.caption)
 
 
 def test_training_pauses_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ class Chips {
       this.key = header.key;
     }
     this.data = header;
+    this.figure = header.shade !== null; // else it is there to choose from
     this.palette = dress(this.root, header.palettes);
     this.strip.style.maxHeight = `${header.max_height}px`;
     this.strip.setAttribute("aria-label", header.words.label);
@@ -40,6 +41,13 @@ class Chips {
     this.mark();
     if (this.query !== query) this.reveal();
     this.fade();
+  }
+
+  /** A row per chip. */
+  numbers() {
+    const { pieces, shade, words } = this.data;
+    const rows = pieces.map((piece, i) => [piece.start, piece.label, piece.ids.join(" "), piece.bytes, shade.values[i] ?? ""]);
+    return [[words.position, "", words.id, words.bytes, shade.name], ...rows];
   }
 
   build() {

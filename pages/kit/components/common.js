@@ -228,6 +228,7 @@ function renderer(View) {
     if (!view) {
       view = new View(parentElement);
       views.set(parentElement, view);
+      if (parentElement.host) parentElement.host.atlasView = view; // for saving its numbers
     }
     view.picks.deliver = (pick) => setTriggerValue("picked", pick);
     view.update(unpack(data));

@@ -34,6 +34,11 @@ class Continuations {
     }
   }
 
+  /** A row per token. */
+  numbers() {
+    return this.data.rows.flatMap((row) => row.chips.map((token, i) => [row.title, i + 1, token.label, token.p]));
+  }
+
   draw(row, index) {
     const shown = (this.shown[index] ??= this.card(index));
     const { words } = this.data;

@@ -45,6 +45,13 @@ class Lines {
     if (this.query !== before) this.reveal(this.query);
   }
 
+  /** A row per pair of tokens. */
+  numbers() {
+    const { labels_q: labelsQ, labels_k: labelsK, words } = this.data;
+    const pairs = labelsQ.flatMap((q, r) => labelsK.map((k, c) => [q, k, this.weights[r * labelsK.length + c]]));
+    return [[words.query, words.key, words.weight ?? "weight"], ...pairs];
+  }
+
   /** Sizes, then everything. */
   redraw() {
     if (!this.data || !this.root.clientWidth) return;

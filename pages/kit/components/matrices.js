@@ -42,6 +42,14 @@ class Matrices {
     if (this.hover) this.explain();
   }
 
+  /** A row per cell, a column per panel; nothing where a cell is masked. */
+  numbers() {
+    const { labels_q: labelsQ, labels_k: labelsK, panels, words } = this.data;
+    const heads = [words.query, words.key, ...panels.map((panel) => [panel.title, panel.subtitle].filter(Boolean).join(", "))];
+    const cells = labelsQ.flatMap((q, r) => labelsK.map((k, c) => [q, k, ...this.values.map((values) => values[r * labelsK.length + c])]));
+    return [heads, ...cells];
+  }
+
   /** Titles and notes are elements: they wrap, can be translated and are read aloud. */
   writeAround() {
     const text = JSON.stringify(this.data.panels.map((p) => [p.title, p.subtitle, p.note]));

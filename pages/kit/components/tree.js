@@ -17,7 +17,8 @@ class Tree {
     this.spoken = element("div", "spoken");
     this.spoken.setAttribute("aria-live", "polite");
     this.field.setAttribute("role", "tree");
-    this.field.append(this.edges);
+    this.names = element("div", "names"); // at the edge of the frame, over what scrolls
+    this.field.append(this.edges, this.names);
     this.frame.append(this.field);
     this.root.append(this.frame, this.spoken);
     parent.append(this.root);
@@ -50,6 +51,13 @@ class Tree {
     this.draw();
     if (header.writing && this.follow) this.scroll(this.frame.scrollWidth);
     else if (wasWriting && !header.writing && this.follow) this.scroll(0);
+  }
+
+  /** A row per token, with the number of the one before it. */
+  numbers() {
+    const { words } = this.data;
+    const rows = this.parts.map((part, i) => [i, part.parent ?? "", part.label, part.p ?? "", part.total ?? "", part.mean ?? "", words[part.kind] ?? ""]);
+    return [["#", "← #", words.token, words.probability, words.total, words.mean, ""], ...rows];
   }
 
   // ------------------------------------------------------------------------------------------------------ drawing
@@ -93,17 +101,24 @@ class Tree {
     this.mark();
   }
 
-  /** What stands behind a text; where that is out of sight, its short form stands at the edge of the frame. */
+  /** What stands behind a text; where that is out of sight, its short form stands in a column at the frame's edge. */
   pin() {
-    const edge = this.frame.scrollLeft + this.frame.clientWidth - 24;
-    for (const leaf of this.data.leaves) {
-      const short = this.width(leaf.short, "leaf") + 14;
-      const pinned = leaf.short !== "" && leaf.x > edge && leaf.from < edge - short - 40;
+    const { leaves } = this.data;
+    const column = 20 + Math.max(...leaves.map((leaf) => this.width(leaf.short, "leaf")), 0);
+    const edge = this.frame.scrollLeft + this.frame.clientWidth - column - 10;
+    let any = false;
+    for (const leaf of leaves) {
+      const pinned = leaf.short !== "" && leaf.x + this.width(leaf.short, "leaf") > edge && leaf.from < edge - 40;
+      any ||= pinned;
       const text = pinned ? leaf.short : leaf.text;
       leaf.note.className = `leaf ${leaf.kind}${pinned ? " pinned" : ""}`;
       if (leaf.note.textContent !== text) leaf.note.textContent = text;
-      leaf.note.style.transform = `translate(${pinned ? edge - short : leaf.x}px, ${leaf.row * Tree.ROW}px)`;
+      const home = pinned ? this.names : this.field;
+      if (leaf.note.parentElement !== home) home.append(leaf.note);
+      leaf.note.style.transform = `translate(${pinned ? 10 : leaf.x}px, ${leaf.row * Tree.ROW}px)`;
     }
+    this.names.hidden = !any;
+    this.names.style.width = `${column}px`;
   }
 
   /** The left edge of each column; every part gets its width. */

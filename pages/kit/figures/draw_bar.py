@@ -3,6 +3,7 @@
 HTML, because it is drawn again with every move of a slider: as a plotly figure it took as long as all of the page.
 """
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,12 +50,17 @@ def draw_bar(
         fills.append(style.mix(palette.paper, palette.line, 0.75))
         inks.append(palette.ink)
     segments, low = [], 0.0
+    rows: list[list[str | float]] = [["", "p", "≥", "<"]]  # what is saved as a table
     for name, width, fill, ink in zip(names, widths, fills, inks, strict=True):
         segments.append(_segment(name, low, width, fill, ink))
+        rows.append([name, round(width, 6), round(low, 6), round(low + width, 6)])
         low += width
+    if u is not None:
+        rows.append(["u", round(u, 6)])
     mark = "" if u is None else _mark(u, mark_text)
     return (
-        f"<style>{_css(palette)}</style><div class='atlas-draw' role='img' aria-label='{html_text(alt)}'>"
+        f"<style>{_css(palette)}</style><div class='atlas-draw' role='img' aria-label='{html_text(alt)}'"
+        f" data-rows='{html_text(json.dumps(rows, ensure_ascii=False))}'>"
         f"{''.join(segments)}{mark}</div>"
     )
 
@@ -73,7 +79,7 @@ def _segment(name: str, low: float, width: float, fill: str, ink: str) -> str:
 def _mark(u: float, text: str) -> str:
     anchor = "from" if u < 0.3 else "to" if u > 0.7 else "around"
     return (
-        f"<div class='mark {anchor}' style='left:{100 * u:.4f}%'><i></i>"
+        f"<div class='mark {anchor}' style='left:{100 * u:.4f}%'><u></u><i>▲</i>"
         f"<b><bdi>{html_text(style.short(text, 48))}</bdi></b></div>"
     )
 
@@ -93,9 +99,8 @@ border:1px solid {palette.line};color:{palette.ink};line-height:1.35;white-space
 .atlas-draw .part:hover .tip{{display:block}}
 .atlas-draw .mark{{position:absolute;top:6px;width:0;color:{palette.ink};pointer-events:none;
 font-size:{style.TEXT_SIZE}px}}
-.atlas-draw .mark::before{{content:"";position:absolute;left:-1px;width:2px;height:46px;background:{palette.ink}}}
-.atlas-draw i{{position:absolute;top:46px;left:-6px;border:6px solid transparent;border-top:0;
-border-bottom:9px solid {palette.ink}}}
+.atlas-draw u{{position:absolute;left:-1px;width:2px;height:46px;background:{palette.ink}}}
+.atlas-draw i{{position:absolute;top:43px;left:-10px;width:20px;text-align:center;font:11px/16px {style.SANS}}}
 .atlas-draw .mark b{{position:absolute;top:58px;white-space:pre;line-height:1.4}}
 .atlas-draw .to b{{right:0}}
 .atlas-draw .around b{{transform:translateX(-50%)}}

@@ -33,7 +33,8 @@ def heads_overview(
     """All layers × heads tiled in one heatmap; the tile of (`layer`, `head`) is framed.
 
     Layers run down and heads across; a model with many more layers than heads is laid on its side, so that it
-    still fits a screen. Masked cells are hatched. `layout.meta` says `layers_along` ("x" or "y").
+    still fits a screen. Masked cells are hatched. `layout.meta` says `layers_along` ("x" or "y")
+    and the rows and columns of a tile, `tiles`.
     A click on a tile selects the point whose customdata is [layer, head] (see `show.picked`).
     """
     n_layers, n_heads = tiles.levels.shape[:2]
@@ -131,6 +132,7 @@ def heads_overview(
         hoverdistance=-1,
         meta={
             "layers_along": "x" if sideways else "y",
+            "tiles": [n_down, n_across],
             "max_width": wide + _LEFT + _EDGE,
             "min_width": min(_SMALLEST * columns * (width + _GAP), wide) + _LEFT + _EDGE,
             "aspect": (wide + _LEFT + _EDGE) / (high + _TOP + _EDGE),

@@ -117,7 +117,7 @@ def lines(
     fig.update_yaxes(style.value_axis(palette, type="log" if log_y else "linear", range=span, nticks=6))
     if log_y:
         step = max(1, math.ceil((span[1] - span[0]) / 5))
-        powers = range(math.ceil(span[0]), math.floor(span[1]) + 1, step)
+        powers = range(step * math.ceil(span[0] / step), math.floor(span[1]) + 1, step)  # 1 is among them
         fig.update_yaxes(tickmode="array", tickvals=[10.0**p for p in powers], ticktext=[_power(p) for p in powers])
         if len(powers) < 2:  # too few to read a value by
             between = [m * 10.0**p for p in range(math.floor(span[0]), math.ceil(span[1])) for m in (1, 2, 5)]
@@ -206,4 +206,5 @@ def _name_ends(
             showarrow=False,
             text=style.literal(names[index]),
             font={"size": style.SMALL_SIZE, "color": colours[index]},
+            bgcolor=palette.paper if last < len(places) - 1 else None,  # other curves run on behind it
         )

@@ -1,0 +1,92 @@
+// Saves what stands above a caption: as a picture (PNG), or its numbers as a table (CSV).
+
+/** Figures, captions and headings of the page in reading order. */
+function* landmarks(node) {
+  for (const child of node.children) {
+    if (child.matches("h1, h2, h3, h4")) yield { what: "heading" };
+    else if (child.matches(".atlas-caption")) yield { what: "caption", node: child };
+    else if (isFigure(child)) {
+      const { width, height } = child.getBoundingClientRect();
+      if (width > 1 && height > 1) yield { what: "figure", node: child };
+    } else yield* landmarks(child);
+  }
+}
+
+const NO_FIGURE = ":is(.atlas-caption, .atlas-remark, .atlas-idle, .atlas-count, .atlas-brand, .atlas-section, .atlas-legend)";
+
+function isFigure(node) {
+  if (node.matches(".js-plotly-plot")) return true;
+  if (node.shadowRoot) return node.atlasView ? node.atlasView.figure !== false : !!node.shadowRoot.querySelector("[class^=atlas-]");
+  return node.matches("[class^='atlas-']") && !node.matches(NO_FIGURE);
+}
+
+/** Each figure with the caption that speaks of it: the next one, or the one before, up to a heading, in its column. */
+function captioned(main) {
+  const marks = [...landmarks(main)];
+  const column = (node) => node.closest("[data-testid=stColumn]");
+  const fits = (figure, caption, step) => {
+    const own = column(figure);
+    if (!own || own.contains(caption) || !own.querySelector(".atlas-caption")) return true;
+    return step < 0 && !column(caption);
+  };
+  const look = (from, step) => {
+    for (let i = from + step; marks[i] && marks[i].what !== "heading"; i += step) {
+      if (marks[i].what === "caption") return fits(marks[from].node, marks[i].node, step) ? marks[i].node : null;
+    }
+    return null;
+  };
+  return marks.flatMap((mark, i) => (mark.what === "figure" ? [[mark.node, look(i, 1) ?? look(i, -1)]] : []));
+}
+
+function fileName(caption, page) {
+  const section = caption.closest("[class*=st-key-]:not([class*=st-key-navigation])")?.className.match(/st-key-(?:section_?)?([\w-]+)/);
+  return section ? `${page}-${section[1]}` : page;
+}
+
+function download(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+async function save(button, page) {
+  const caption = button.closest(".atlas-caption");
+  const main = button.closest("[data-testid=stMain]");
+  const figures = captioned(main).filter(([, own]) => own === caption).map(([figure]) => figure);
+  const name = fileName(caption, page);
+  if (!figures.length) return;
+  if (button.dataset.save === "csv") {
+    const text = figures.map((figure) => csv(rowsOf(figure))).join("\r\n\r\n");
+    return download(new Blob(["\ufeff", text, "\r\n"], { type: "text/csv" }), `${name}.csv`);
+  }
+  const plots = figures.filter((figure) => figure.matches(".js-plotly-plot"));
+  for (const plot of plots) plot.querySelector(".modebar-btn")?.click(); // plotly makes its own pictures
+  const others = figures.filter((figure) => !plots.includes(figure) && !(plots.length && figure.matches(".atlas-arithmetic")));
+  if (!others.length) return;
+  const paper = getComputedStyle(document.querySelector(".stApp")).backgroundColor;
+  const canvas = await painted(others, paper);
+  canvas.toBlob((blob) => blob && download(blob, `${name}.png`));
+}
+
+export default function ({ data }) {
+  const page = () => document.querySelector(".stApp").dataset.atlasPage ?? data.page;
+  const click = (event) => {
+    const button = event.target.closest?.("[data-save]");
+    if (button) save(button, page());
+  };
+  const name = (event) => {
+    const button = event.target.closest?.("[data-save]");
+    if (!button || button.title) return;
+    button.title = data.words[button.dataset.save];
+    const caption = button.closest(".atlas-caption");
+    button.disabled = !captioned(button.closest("[data-testid=stMain]")).some(([, own]) => own === caption); // of words alone
+  };
+  window.atlasCaptioned = () => captioned(document.querySelector("[data-testid=stMain]")); // for tests
+  const heard = [["click", click], ["pointerover", name], ["focusin", name]];
+  for (const [type, then] of heard) document.addEventListener(type, then);
+  return () => {
+    for (const [type, then] of heard) document.removeEventListener(type, then);
+  };
+}

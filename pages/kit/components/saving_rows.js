@@ -1,0 +1,97 @@
+// The numbers of a figure as rows of a table, each row a list of texts and numbers.
+
+/** The rows of whatever is drawn there: what it says of itself, its curves and cells, its tables, else its words. */
+function rowsOf(figure) {
+  if (figure.matches(".js-plotly-plot")) return plotRows(figure);
+  const own = figure.atlasView?.numbers?.();
+  if (own) return own;
+  const inside = figure.shadowRoot ?? figure;
+  if (figure.dataset.rows) return JSON.parse(figure.dataset.rows);
+  const tables = inside.querySelectorAll("table");
+  if (tables.length) return Array.from(tables).flatMap((table) => Array.from(table.rows, (row) => cellsOf(row.cells)));
+  const parts = inside.querySelectorAll("li, dl > div, .group");
+  if (parts.length) return Array.from(parts, (part) => cellsOf(part.children)).filter((row) => row.length);
+  return [[inside.textContent ?? ""]];
+}
+
+function cellsOf(elements) {
+  const cells = Array.from(elements, (cell) => (cell.innerText ?? cell.textContent).trim().replace(/\s*\n+\s*/g, " · "));
+  while (cells.length && cells.at(-1) === "") cells.pop(); // a bar has no text
+  return cells;
+}
+
+/** Plotly's own tags and entities taken out of a text. */
+function untagged(text) {
+  untagged.reader ??= document.createElement("template");
+  untagged.reader.innerHTML = String(text ?? "").replace(/<br\s*\/?>/g, " ");
+  return untagged.reader.content.textContent;
+}
+
+/** A row per point or cell: whose it is, where it stands on both axes, and its value. */
+function plotRows(graph) {
+  const layout = graph._fullLayout;
+  if (layout.meta?.tiles) return tileRows(graph._fullData[0].z, layout.meta);
+  const axis = (trace, letter) => layout[(trace[`${letter}axis`] ?? letter).replace(letter, `${letter}axis`)] ?? {};
+  const heads = ["x", "y"].map((letter) => untagged(graph.layout[`${letter}axis`]?.title?.text) || letter);
+  const rows = [];
+  let deep = false;
+  for (const trace of graph._fullData) {
+    if (trace.visible !== true) continue;
+    const [across, down] = [axis(trace, "x"), axis(trace, "y")];
+    const name = /^trace \d+$/.test(trace.name) ? "" : untagged(trace.name); // plotly's own name for what has none
+    if (trace.type === "heatmap") {
+      deep = true;
+      const shown = Array.isArray(trace.customdata) && typeof trace.customdata[0]?.[0] === "number" ? trace.customdata : trace.z;
+      shown.forEach((line, r) => Array.from(line).forEach((value, c) => {
+        rows.push([name, place(across, trace, "x", c, line.length), place(down, trace, "y", r, shown.length), value]);
+      }));
+    } else {
+      const count = Math.max(trace.x?.length ?? 0, trace.y?.length ?? 0);
+      for (let i = 0; i < count; i++) {
+        if (trace.z) deep = true;
+        rows.push([name, named(across, trace.x?.[i]), named(down, trace.y?.[i]), ...(trace.z ? [trace.z[i]] : [])]);
+      }
+    }
+  }
+  return [["", ...heads, ...(deep ? ["value"] : [])], ...rows];
+}
+
+/** What is written at a place of an axis, else the place itself. */
+function named(axis, value) {
+  const at = Array.from(axis.tickvals ?? []).findIndex((tick) => Math.abs(tick - value) < 1e-6);
+  return at >= 0 && axis.ticktext ? untagged(axis.ticktext[at]) : value;
+}
+
+/** Where cell `i` of `count` stands: cells are given by their middles, by their edges, or by a first one and a step. */
+function place(axis, trace, letter, i, count) {
+  const given = trace[letter];
+  if (!given) return named(axis, (trace[`${letter}0`] ?? 0) + i * (trace[`d${letter}`] ?? 1));
+  return named(axis, given.length > count ? (given[i] + given[i + 1]) / 2 : given[i]);
+}
+
+/** The overview of all heads: levels from 1 (nothing) to 255 (all), 0 where a cell is masked or between two tiles. */
+function tileRows(levels, { tiles: [down, across], layers_along: along }) {
+  const rows = [["layer", "head", "query", "key", "attention"]];
+  levels.forEach((line, y) => Array.from(line).forEach((level, x) => {
+    if (level < 1) return;
+    const [r, c] = [Math.floor(y / (down + 1)), Math.floor(x / (across + 1))];
+    rows.push([...(along === "x" ? [c, r] : [r, c]), y % (down + 1), x % (across + 1), Number(((level - 1) / 254).toFixed(4))]);
+  }));
+  return rows;
+}
+
+/** Rows as CSV. What the app prints for people (−1,234 and 2.1·10⁻³) becomes what programs read. */
+function csv(rows) {
+  const digits = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+  const cell = (value) => {
+    if (typeof value === "number") return Number.isFinite(value) ? String(value) : "";
+    let text = String(value ?? "");
+    const power = text.match(/^([−-]?[\d.]+)·10(⁻?)([⁰¹²³⁴⁵⁶⁷⁸⁹]+)$/);
+    if (power) text = `${power[1]}e${power[2] ? "-" : ""}${Array.from(power[3], (d) => digits.indexOf(d)).join("")}`;
+    if (/^[−+-]?\d{1,3}(,\d{3})*(\.\d+)?(e-?\d+)?$|^[−+-]?\d+(\.\d+)?(e-?\d+)?$/.test(text)) {
+      return text.replace("−", "-").replaceAll(",", "");
+    }
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n");
+}
