@@ -158,10 +158,10 @@ _PILL = (
     "display:inline-block;margin-right:12px;border:1px solid {line};border-radius:999px;padding:0 9px;font-size:12px;"
     "line-height:20px;white-space:nowrap"
 )
-# What happens on a click is in components/saving.js.
+# What happens on a click is in components/saving.js. Their names are no part of the caption's text.
 _SAVE = (
-    '<span class="atlas-save"><button type="button" data-save="png">PNG</button>'
-    '<button type="button" data-save="csv">CSV</button></span>'
+    '<span class="atlas-save"><button type="button" data-save="png" aria-label="PNG"></button>'
+    '<button type="button" data-save="csv" aria-label="CSV"></button></span>'
 )
 _TOGETHER = "display:inline-flex;align-items:center;gap:6px;white-space:nowrap"
 _SWATCH = "display:inline-block;height:11px;border:1px solid {line};border-radius:2px"

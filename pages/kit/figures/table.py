@@ -38,5 +38,6 @@ def _css(palette: Palette) -> str:
 .atlas-table table{{width:100%;border-collapse:collapse;margin:0;color:{palette.ink};font-family:{style.SANS};
 font-size:14px}}
 .atlas-table th,.atlas-table td{{border:0;border-bottom:1px solid {palette.line};font-weight:400;vertical-align:middle}}
+.atlas-table th{{word-break:keep-all}}
 .atlas-table thead th{{color:{palette.muted};font-size:13px}}
 """
