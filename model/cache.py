@@ -134,6 +134,7 @@ class KVCache:
         self._seen = torch.zeros(batch, dtype=torch.long, device=device)  # real tokens so far, by row
         self._n_seen = 0  # the same while `_plain`, without asking the device
         self._plain = True  # no padding so far
+        self._alike = 0  # slots, the first, that hold the same in all rows
         self._positions = torch.zeros(batch, room, dtype=torch.long, device=device)
         self._valid = torch.zeros(batch, room, dtype=torch.bool, device=device)
         self.cross: dict[int, tuple[Tensor, Tensor]] = {}  # an encoder's keys and values, by layer
@@ -260,13 +261,26 @@ class KVCache:
         if list(rows) == list(range(self.batch)):
             return
         index = torch.tensor(list(rows), device=self._valid.device)
-        self.batch = len(rows)
-        self._dense = [self._selected(t, index) for t in self._dense]
-        for q in self._quantised:
-            q.codes, q.step, q.low = (self._selected(t, index) for t in (q.codes, q.step, q.low))
+        if len(rows) == self.batch:
+            self._rearrange(rows)
+        else:
+            self.batch = len(rows)
+            self._dense = [self._selected(t, index) for t in self._dense]
+            for q in self._quantised:
+                q.codes, q.step, q.low = (self._selected(t, index) for t in (q.codes, q.step, q.low))
+        if len(set(rows)) == 1:
+            self._alike = self.length
         self._seen, self._positions, self._valid = (t[index] for t in (self._seen, self._positions, self._valid))
         self.cross = {layer: (k[index], v[index]) for layer, (k, v) in self.cross.items()}
         self.encoder_mask = None if self.encoder_mask is None else self.encoder_mask[index]
+
+    def _rearrange(self, rows: Sequence[int]) -> None:
+        """As many rows as before: those that change are written anew, where not all are alike (a beam's prompt)."""
+        moved = [place for place, row in enumerate(rows) if place != row]
+        source = torch.tensor([rows[place] for place in moved], device=self._valid.device)
+        for t in self._storage():
+            apart = t[:, :, :, self._alike : self.length]
+            apart[:, moved] = apart.index_select(1, source)
 
     def _selected(self, store: Tensor, index: Tensor) -> Tensor:
         """These rows of a store. Free slots, most of them at first, are neither copied nor written."""
@@ -289,4 +303,4 @@ class KVCache:
             t[:, :, :, :keep] = t.gather(3, index).masked_fill(~valid[None, :, None, :, None], 0)
         self._positions[:, :keep] = self._positions.gather(1, order)
         self._valid[:, :keep] = valid
-        self.length = keep
+        self.length, self._alike = keep, 0

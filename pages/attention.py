@@ -38,13 +38,18 @@ def draw(page: Page) -> None:
     with left:
         attention_arithmetic.draw(view)
         draw_row(view)
-    with right, st.container(border=True, key="aside_try"):
-        draw_try(view)
+    with right:
+        aside = st.container(border=True, key="aside_try")
     draw_output(view)
     attention_closer.draw_scaling(view)
-    if page.lm.config.kind == "decoder":  # it costs each token by how well it was predicted
-        attention_closer.draw_mask(view)
+    masks = st.container()
     attention_closer.draw_python(view)
+    # What the other mask does takes a second run of the model: the rest of the page need not wait for it.
+    with aside:
+        draw_try(view)
+    if page.lm.config.kind == "decoder":  # it costs each token by how well it was predicted
+        with masks:
+            attention_closer.draw_mask(view)
 
 
 def draw_controls(view: View) -> None:
@@ -181,6 +186,7 @@ def draw_row(view: View) -> None:
         highlight=row.keys.index(place.key) if place.key in row.keys else None,
         highlight_colour=page.palette.key,
         maximum=1.0,
+        printed=[numbers.probability(weight) for weight in row.weights],
         details=[say.plain("bar_detail", token=view.label(key), position=key) for key in row.keys],
     )
     section = "row_all" if row.n_visible == len(row.keys) else "row_largest"

@@ -44,12 +44,14 @@ def draw(page: Page) -> None:
     cost_work.draw(page, plan)
     cost_memory.draw(page, plan)
     cost_formats.draw(page)
-    cost_machine.draw(page, plan)
+    speed = st.container()
     left, right = st.columns([2, 1], gap="large")
     with left:
         draw_models(page)
     with right, st.container(border=True, key="aside_try"):
         draw_try(page, plan)
+    with speed:  # a machine is measured and a text written: the rest of the page need not wait for it
+        cost_machine.draw(page, plan)
 
 
 def draw_symbols(page: Page, plan: Plan) -> None:

@@ -60,10 +60,12 @@ def draw(page: Page) -> None:
         _draw_curves(shown)
     feed_forward_neuron.draw(shown)
     neuron_texts.draw(shown)
-    if logits:
-        neuron_switches.draw(shown)
+    switches = st.container()
     _draw_vectors(shown)
     _draw_shares(shown)
+    if logits:  # it takes a second run of the model, which the rest of the page need not wait for
+        with switches:
+            neuron_switches.draw(shown)
 
 
 def _neuron(page: Page, position: int) -> Neuron:

@@ -74,10 +74,13 @@ def draw_bar(page: Page, chosen: Choice) -> None:
                 st.button(say.label("to_end"), key="to_end", on_click=partial(tokens.choose, n_tokens - 1))
             else:
                 written = (*page.run.tokens, drawn.id)
+                limit = limits.max_tokens(page.lm)
+                full = n_tokens >= limit
                 st.button(
                     say.label("write", token=label),
                     key="write",
-                    disabled=n_tokens >= limits.max_tokens(page.lm),
+                    disabled=full,
+                    help=say("no_room", limit=limit) if full else None,
                     on_click=lambda: selection.update(ids=written, query=None, key=None),
                 )
         st.html(bar)

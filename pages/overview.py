@@ -132,6 +132,7 @@ def draw_guesses(page: Page, after: Guesses) -> None:
         after.probabilities,
         page.palette,
         highlight=after.ids.index(follower.id) if follower and follower.id in after.ids else None,
+        printed=[numbers.probability(p) for p in after.probabilities],
         details=[say.plain("guess_detail", token=_label(page, token), id=token) for token in after.ids],
     )
     caption = say.plain(
@@ -157,10 +158,13 @@ def draw_steps(page: Page, after: Guesses) -> None:
     if here < last:
         st.button(say.label("step_on"), key="step_on", on_click=partial(tokens.choose, here + 1))
         return
+    limit = limits.max_tokens(page.lm)
+    full = len(tokens_now) >= limit
     st.button(
         say.label("write", token=_label(page, after.ids[0])),
         key="write",
-        disabled=len(tokens_now) >= limits.max_tokens(page.lm),
+        disabled=full,
+        help=say("no_room", limit=limit) if full else None,
         on_click=lambda: selection.update(ids=(*tokens_now, after.ids[0]), query=None, key=None),
     )
 

@@ -23,14 +23,14 @@ def choose_preset(page: Page) -> None:
     say, sel = page.say, page.sel
 
     def name(plan: str) -> str:
-        return say.label("plan_loaded", model=page.lm.name) if plan == plans.LOADED else PRESETS[plan].name
+        return say.plain("plan_loaded", model=page.lm.name) if plan == plans.LOADED else PRESETS[plan].name
 
     st.selectbox(
         say.label("plan"),
         plans.NAMES,
         key=selection.widget("plan", sel.plan, lambda new: {"plan": new, **plans.NOTHING_CHANGED}),
         format_func=name,
-        width=210,
+        width=280,
     )
 
 

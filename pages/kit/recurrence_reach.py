@@ -33,7 +33,7 @@ def draw(page: Page, found: Measured) -> None:
         _draw_left(page, found)
     with st.container(border=True, key="aside_try"):
         st.markdown(say("try_title"))
-        st.markdown(say("try_own" if page.sel.cell_length else "try_long"))
+        st.markdown(say("try_own" if page.sel.cell_length else "try_long", n=len(page.run.tokens)))
         st.markdown(say("try_rnn" if page.sel.cell == "rnn" else "try_gates"))
 
 

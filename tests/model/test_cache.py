@@ -251,6 +251,30 @@ def test_selected_rows_go_on_as_if_they_had_been_alone(positions, bits):
         close(found, transformer(torch.cat([ids[rows], new], 1), torch.cat([mask[rows], torch.ones(4, 3)], 1))[:, 6:])
 
 
+@pytest.mark.parametrize("bits", [None, 8])
+@torch.no_grad()
+def test_rows_of_one_beginning_change_places_as_a_beam_does(bits):
+    """One text is read, goes on in three ways, and what each row has read since follows it to its next place."""
+    transformer, prompt = tiny(), some_ids(1, 6)
+    cache = KVCache(transformer.config, room=12, bits=bits)
+    transformer(prompt, cache=cache)
+    cache.select([0, 0, 0])
+    read = prompt.expand(3, -1)
+    for seed, rows in enumerate(([1, 0, 0], [2, 2, 1], [0, 1, 2], [1, 1, 1], [0, 2, 2])):
+        new = some_ids(3, 1, seed=seed)
+        transformer(new, cache=cache)
+        cache.select(rows)
+        read = torch.cat([read, new], 1)[rows]
+    whole = KVCache(transformer.config, room=12, batch=3, bits=bits)
+    transformer(read[:, :6], cache=whole)
+    in_pieces(transformer, read[:, 6:], [1] * 5, whole)
+    last = some_ids(3, 1, seed=9)
+    found = transformer(last, cache=cache)
+    close(found, transformer(last, cache=whole))
+    if bits is None:
+        close(found, transformer(torch.cat([read, last], 1), last_only=True))
+
+
 def test_a_prefix_that_a_window_would_forget_is_refused():
     transformer, ids = tiny(), some_ids(1, 9)
     cache = KVCache(transformer.config, room=9, window=3)

@@ -151,6 +151,16 @@ def test_nothing_edited_remains(storyteller):
     assert same.bits == 0
 
 
+def test_a_neuron_that_is_silent_already_changes_nothing_at_all(storyteller):
+    """The pass with neurons off is the recorded one to the last bit, so that no rounding is told as an effect."""
+    already = {"blocks.2.mlp.hook_post": lambda post, name: post.index_fill(-1, torch.tensor([7]), 0)}
+    with storyteller.edit(already):
+        run = storyteller.trace(TEXT)
+    assert torch.equal(run["blocks.2.mlp.hook_post"][:, 7], torch.zeros(len(run.tokens)))
+    change = switched_off(run, storyteller, [(2, 7)], 9)
+    assert torch.equal(change.before, change.after)
+
+
 def test_readers_at_once_have_each_their_own(storyteller):
     run = storyteller.trace(TEXT)
     neurons = [(layer, number) for layer in range(6) for number in (32, 181, 591)]

@@ -84,6 +84,16 @@ def test_labels_of_a_flat_map_cover_neither_each_other_nor_the_points(seed: int)
     assert overlaps <= 1
 
 
+def test_labels_of_a_flat_map_stay_within_its_frame() -> None:
+    """A long word at the very edge is written inwards, or not at all."""
+    places = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.2], [0.0, -0.2]])
+    fig = point_map([MapPoint("librarians", "")] * 4, places, ["a"], LIGHT)
+    (dots,) = fig.data
+    sides = dict(zip(array(dots.x).tolist()[:2], dots.textposition[:2], strict=True))
+    assert sides[-1.0].endswith("right")
+    assert sides[1.0].endswith("left")
+
+
 def test_a_map_needs_a_place_for_every_point() -> None:
     for places in (np.zeros((1, 2)), np.zeros((2, 4)), np.zeros(2)):
         with pytest.raises(ValueError, match="2 points"):

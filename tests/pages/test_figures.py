@@ -4,6 +4,8 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import numpy as np
 import plotly.graph_objects as go
@@ -50,6 +52,33 @@ def test_token_costs_one_bar_per_position() -> None:
     assert fig.layout.shapes[0].y0 == 3.6
     assert bar.customdata[0][1] == "–"
     assert figures.token_costs(labels * 64, np.ones(512), DARK).layout.meta["min_width"] > 5000
+
+
+def test_labels_of_a_long_text_are_one_picture_with_each_at_its_bar() -> None:
+    """Plotly measures each label that it draws itself: 512 of them keep a browser busy for a second."""
+    labels = ["the", "<b>", "50%", "#1", "a & 'b'", "\udc80", "猫"] * 40
+    fig = figures.token_costs(labels, np.ones(280), DARK, highlight=3)
+    assert fig.layout.xaxis.ticktext is None
+    (image,) = fig.layout.images
+    address, _, source = image.source.partition(",")
+    assert address == "data:image/svg+xml;charset=utf-8"
+    assert "#" not in source  # there an address would end
+    texts = [text for text in ElementTree.fromstring(unquote(source)).iter() if text.tag.endswith("text")]
+    assert [text.text for text in texts] == [figures.style.short(label, 12) for label in labels]
+    assert [text.get("fill") for text in texts] == [None] * 3 + [DARK.query] + [None] * 276
+    # Turned back, the labels stand where the bars do: from the axis' range over its width in pixels.
+    width, (low, high) = fig.layout.meta["min_width"], fig.layout.xaxis.range
+    assert fig.layout.meta["max_width"] == width
+    margin, slant = fig.layout.margin, np.radians(50)
+    bars = width - margin.l - margin.r
+    assert image.x * bars == pytest.approx(-margin.l)
+    assert image.sizex * bars == pytest.approx(width)
+    assert image.sizey * (fig.layout.height - margin.t - margin.b) == pytest.approx(margin.b)
+    for place in (0, 100, 279):
+        x, y = (float(texts[place].get(name)) for name in "xy")
+        across = x * np.cos(slant) + y * np.sin(slant)
+        assert across == pytest.approx(margin.l + bars * (place - low) / (high - low) + 4, abs=1)
+        assert y * np.cos(slant) - x * np.sin(slant) == pytest.approx(13, abs=1)
 
 
 def test_strips_share_one_scale_centred_on_zero() -> None:

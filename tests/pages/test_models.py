@@ -255,3 +255,12 @@ def test_the_list_of_models_is_grouped_by_kind_and_says_what_is_here():
     assert not [b for b in app.button if b.key == "show_qwen3"]
     app = well(app.button(key="show_gpt2").click().run())
     assert selection(app).model == "gpt2"
+
+
+@pytest.mark.parametrize("page", ["cost", "kv_cache"])
+def test_the_loaded_model_is_named_as_it_is(folder, tmp_path, monkeypatch, page):
+    """Options of a box are plain text: escaped as Markdown they would show backslashes."""
+    shutil.copytree(folder / "gpt2", tmp_path / "small-gpt_2")
+    monkeypatch.setenv("ATLAS_MODELS", str(tmp_path))
+    app = well(visit(page, model="small-gpt_2"))
+    assert app.main.selectbox(key="choose_plan").options[0] == "small-gpt_2 (loaded)"

@@ -92,7 +92,10 @@ class Lines {
     const only = this.hover ?? (this.query === null ? null : { side: "query", index: this.query });
     pen.lineCap = "round";
     if (!this.hover) {
-      for (let q = 0; q < labelsQ.length; q++) if (q !== this.query) this.paintFrom(pen, q, this.palette.accent, 0.42);
+      // Of a text that scrolls, the rows that are seen: those of hundreds more would be one dark block.
+      for (let q = 0; q < labelsQ.length; q++) {
+        if (q !== this.query && this.inSight(q)) this.paintFrom(pen, q, this.palette.accent, 0.42);
+      }
     }
     if (only?.side === "query") this.paintFrom(pen, only.index, this.palette.query, 0.9);
     if (only?.side === "key") {
@@ -169,6 +172,11 @@ class Lines {
   /** The middle of a row, on the canvas. */
   y(index) {
     return (index + 0.5) * Lines.ROW + Lines.INSET - this.frame.scrollTop;
+  }
+
+  inSight(index) {
+    const y = this.y(index);
+    return y >= 0 && y <= this.height;
   }
 
   // -------------------------------------------------------------------------------------------- reading, picking

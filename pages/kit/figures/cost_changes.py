@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from pages.kit import numbers
 from pages.kit.figures import style
+from pages.kit.figures.token_ticks import bars_figure
 from pages.kit.palette import Palette
 
 
@@ -28,8 +29,7 @@ def cost_changes(
 
     labels: one per token; repeated tokens stay separate. before, after: costs ≥ 0; NaN where there is none.
     marked: tokens whose strong bar has the key's colour, named `marked_name` in the hover label.
-    `layout.meta["min_width"]` is the width in pixels below which the figure should scroll instead of shrink,
-    `max_width` the one above which bars would only grow fat.
+    Its frame is that of `bars_figure`.
     Raises ValueError if the lengths differ.
     """
     pair = [np.asarray(values, dtype=np.float64) for values in (before, after)]
@@ -38,11 +38,7 @@ def cost_changes(
         raise ValueError(f"{len(labels)} labels for {pair[0].shape} and {pair[1].shape} costs")
     finite = np.concatenate([values[np.isfinite(values)] for values in pair])
     top = max(float(finite.max(initial=0.0)), 1.0) * 1.08
-    ticks = [style.label(text, 12) for text in labels]
-    deepest = max((style.columns(style.short(text, 12)) for text in labels), default=1)
-    flat = deepest <= 2  # a Chinese character or two letters fit under a bar upright
-    bottom = 28 if flat else round(deepest * 8 * 0.78) + 22
-    fig = style.figure(palette, 190 + bottom, left=42, right=14, top=28, bottom=bottom)
+    fig = bars_figure(labels, palette, 28)
     colour = pair_colours(palette)
     fills = [colour["marked"] if is_special else colour["after"] for is_special in special]
     notes = [f"<br>{style.label(marked_name, 60)}" if is_special else "" for is_special in special]
@@ -58,18 +54,16 @@ def cost_changes(
                 name=style.label(name, 40),
                 marker={"color": of_bars, "cornerradius": 2, "line": {"width": 0}},
                 customdata=[
-                    [style.label(text, 40), cost, note] for text, cost, note in zip(labels, printed, notes, strict=True)
+                    [style.label(text, 40), cost + note]
+                    for text, cost, note in zip(labels, printed, notes, strict=True)
                 ],
-                hovertemplate=("%{customdata[0]}<br>%{fullData.name}: %{customdata[1]}%{customdata[2]}<extra></extra>"),
+                hovertemplate="%{customdata[0]}<br>%{fullData.name}: %{customdata[1]}<extra></extra>",
             )
         )
     fig.update_layout(barmode="overlay")
-    fig.update_xaxes(style.token_axis(palette, ticks, range=[-0.6, len(labels) - 0.4], tickangle=0 if flat else -50))
-    fig.update_xaxes(tickfont={"size": style.SMALL_SIZE})
     fig.update_yaxes(style.value_axis(palette, range=[0, top], nticks=5))
     if y_title:
         style.title_above(fig, palette, style.literal(y_title), left=38, up=6)
-    fig.update_layout(meta={"min_width": 60 + 16 * len(labels), "max_width": max(320, 60 + 64 * len(labels))})
     return fig
 
 

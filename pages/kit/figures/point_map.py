@@ -127,6 +127,16 @@ def _label_sides(points: Sequence[MapPoint], places: np.ndarray, highlight: int 
     room = (_WIDTH - _MARGIN["left"] - _MARGIN["right"] - 40, _HEIGHT - _MARGIN["top"] - _MARGIN["bottom"] - 40)
     scale = min(side / max(float(extent), 1e-9) for side, extent in zip(room, high - low, strict=True))
     pixels = places * scale
+    middle = (low + high) / 2 * scale
+    edge = (room[0] / 2 + 20, room[1] / 2 + 20)  # of the frame: a label is not drawn beyond it
+
+    def inside(box: tuple[float, float, float, float]) -> bool:
+        ends = ((box[0], box[1]), (box[2], box[3]))
+        return all(
+            centre - far <= first and last <= centre + far
+            for (first, last), centre, far in zip(ends, middle.tolist(), edge, strict=True)
+        )
+
     taken = [(x - 6, x + 6, y - 6, y + 6) for x, y in pixels.tolist()]
     sides = [""] * len(points)
     # The chosen point first, then the readers' words, then from the edge inwards, where there is room.
@@ -146,7 +156,9 @@ def _label_sides(points: Sequence[MapPoint], places: np.ndarray, highlight: int 
         }
         for side, box in boxes.items():
             others = (other for at, other in enumerate(taken) if at != place)
-            if not any(box[0] < o[1] and o[0] < box[1] and box[2] < o[3] and o[2] < box[3] for o in others):
+            if inside(box) and not any(
+                box[0] < o[1] and o[0] < box[1] and box[2] < o[3] and o[2] < box[3] for o in others
+            ):
                 sides[place] = side
                 taken.append(box)
                 break

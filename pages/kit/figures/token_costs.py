@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from pages.kit import numbers
 from pages.kit.figures import style
+from pages.kit.figures.token_ticks import bars_figure
 from pages.kit.palette import Palette
 
 
@@ -27,8 +28,7 @@ def token_costs(
     labels: one per token; repeated tokens stay separate bars.
     bits: cross-entropy of each token given those before it, −log₂ p; NaN where there is none (the first token).
     mean: a hairline at this value, named `mean_text` above the figure. highlight: the token drawn in the query colour.
-    `layout.meta["min_width"]` is the width in pixels below which the figure should scroll instead of shrink,
-    `max_width` the one above which bars would only grow fat.
+    Its frame is that of `bars_figure`.
     Raises ValueError if the lengths differ.
     """
     costs = np.asarray(bits, dtype=np.float64)
@@ -39,14 +39,9 @@ def token_costs(
     fills = [palette.accent] * len(labels)
     behind = style.literal(unit)
     printed = [f"{numbers.bits(cost)} {behind}" if np.isfinite(cost) else unknown_text for cost in costs]
-    ticks = [style.label(text, 12) for text in labels]
     if highlight is not None and 0 <= highlight < len(labels):
         fills[highlight] = palette.query
-        ticks[highlight] = style.coloured(ticks[highlight], palette.query, bold=True)
-    deepest = max((style.columns(style.short(text, 12)) for text in labels), default=1)
-    flat = deepest <= 2  # a Chinese character or two letters fit under a bar upright
-    bottom = 28 if flat else round(deepest * 8 * 0.78) + 22
-    fig = style.figure(palette, 190 + bottom, left=42, right=14, top=26, bottom=bottom)
+    fig = bars_figure(labels, palette, 26, highlight)
     fig.add_trace(
         go.Bar(
             x=list(range(len(labels))),
@@ -68,12 +63,9 @@ def token_costs(
             y1=mean,
             line={"color": palette.muted, "width": 1, "dash": "dot"},
         )
-    fig.update_xaxes(style.token_axis(palette, ticks, range=[-0.6, len(labels) - 0.4], tickangle=0 if flat else -50))
-    fig.update_xaxes(tickfont={"size": style.SMALL_SIZE})
     fig.update_yaxes(style.value_axis(palette, range=[0, top], nticks=5))
     mean_note = f"┄┄ {style.label(mean_text, 40)}" if mean is not None else ""
     head = "&nbsp;&nbsp;&nbsp;".join(text for text in (style.literal(y_title), mean_note) if text)
     if head:
         style.title_above(fig, palette, head, left=38, up=5)
-    fig.update_layout(meta={"min_width": 60 + 16 * len(labels), "max_width": max(320, 60 + 64 * len(labels))})
     return fig
