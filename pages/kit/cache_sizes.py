@@ -8,7 +8,7 @@ from model.config import TransformerConfig
 from pages.kit import figures, numbers, plans, selection, show
 from pages.kit.figures import Step, Term
 from pages.kit.page import Page
-from pages.kit.plan_controls import choose_preset
+from pages.kit.plan_controls import WIDTH, choose_preset
 from pages.kit.plans import Plan
 from pages.kit.show import Kind
 
@@ -35,7 +35,9 @@ def draw(page: Page) -> None:
 def _draw_controls(page: Page, plan: Plan) -> None:
     say, config = page.say, plan.config
     low, high = map(int, plans.RANGES["plan_context"])
-    st.number_input(say.label("plan_context"), low, high, key=selection.widget("plan_context", plan.context), width=150)
+    st.number_input(
+        say.label("plan_context"), low, high, key=selection.widget("plan_context", plan.context), width=WIDTH
+    )
     counts = [n for n in range(1, config.n_heads + 1) if config.n_heads % n == 0]
     st.selectbox(
         say.label("plan_kv"),

@@ -34,6 +34,8 @@ def draw(page: Page) -> None:
                 key="measure_formats",
                 on_click=lambda: _asked().add(page.lm.id),
             )
+        elif known and len(known) < len(FORMATS):
+            st.markdown(say("formats_one_by_one"))
         _draw_outcome(page, nbytes, known)
 
 

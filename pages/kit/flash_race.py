@@ -85,6 +85,9 @@ def draw(view: View) -> None:
         race: Race | None = st.session_state.get(_KEY)
         if race is None or race.asked != asked:
             return
+        possible = min(page.sel.longest, CPU_LONGEST) if device == "cpu" else page.sel.longest
+        if race.lengths[-1] < possible:
+            st.caption(say("race_bound_memory", most=race.lengths[-1], asked=possible))
         auto = race.running
         st.fragment(_draw_race, run_every=TICK if auto else None)(view, race, auto)
 

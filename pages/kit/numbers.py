@@ -69,9 +69,9 @@ def megabytes(nbytes: int) -> str:
 
 def memory(nbytes: float) -> str:
     """Bytes in powers of 1,024, with the unit: 512 B, 6.00 KiB, 2.00 GiB, 1.27 TiB."""
-    for size, unit in ((2**50, "PiB"), (2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if nbytes >= size:
-            return f"{three_digits(nbytes / size)}\u00a0{unit}"
+    for power, unit in ((70, "ZiB"), (60, "EiB"), (50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if nbytes >= 2**power:
+            return f"{three_digits(nbytes / 2**power)}\u00a0{unit}"
     return f"{nbytes:,.4g}\u00a0B"
 
 

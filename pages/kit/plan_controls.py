@@ -8,6 +8,7 @@ from pages.kit.page import Page
 from pages.kit.plans import Plan
 
 NUMBERS = ("plan_d", "plan_layers", "plan_heads", "plan_kv", "plan_ff", "plan_vocab", "plan_context")
+WIDTH = 160  # of a box that holds eight digits beside its two buttons
 _FIELDS = {
     "plan_d": "d_model",
     "plan_layers": "n_layers",
@@ -42,7 +43,7 @@ def draw(page: Page, plan: Plan) -> None:
         for name in NUMBERS:
             value = plan.context if name == "plan_context" else getattr(config, _FIELDS[name])
             low, high = map(int, plans.RANGES[name])
-            st.number_input(say.label(name), low, high, key=selection.widget(name, value), width=132)
+            st.number_input(say.label(name), low, high, key=selection.widget(name, value), width=WIDTH)
     with st.container(key="controls_options", horizontal=True, vertical_alignment="bottom"):
         for name, bits, options in (
             ("plan_bits", plan.bits, plans.WEIGHT_BITS),

@@ -338,6 +338,9 @@ def test_what_is_measured_stays_when_a_gpu_has_less_memory_free(monkeypatch: pyt
     well(app.run())
     assert [(p.length, p.name) for p in app.session_state["atlas_race"].points][-1] == (256, "fused")
     assert len(array(figure(app, "race_peak")["data"][0]["x"])) == 2
+    assert not [caption for caption in app.caption if "free here" in caption.value]
+    measured(app.button(key="race_start").click().run())
+    assert any("explicit matrix of 128 tokens, not of 256" in caption.value for caption in app.caption)
 
 
 # ------------------------------------------------------------------------------------------------- source, words

@@ -19,7 +19,7 @@ from pages.kit import selection as selection_module
 from pages.kit.choices import DEFAULT_TEXT, Selection
 from pages.kit.loading import ModelCache
 from pages.kit.sitemap import PAGES
-from tests.pages.reading import read
+from tests.pages.reading import read, said
 from tests.pages.visit import remarks, selection, turn_to, visit, well
 
 WORDS = {"float32": "fp32", "bfloat16": "bf16", "int8": "INT8"}
@@ -107,6 +107,9 @@ def test_a_large_model_is_measured_in_fp32_only_when_asked(monkeypatch: pytest.M
     app = well(app.button(key="measure_formats").click().run())
     assert [cells[1] == "–" for cells in formats_table(app).values()] == [False, True, False]
     assert not [b for b in app.button if b.key == "measure_formats"]
+    app = well(visit("cost", text="One day"))
+    assert [cells[1] == "–" for cells in formats_table(app).values()] == [False, True, True]
+    assert "one format at a time" in said(app), "the reader is told how to fill the rest"
 
 
 def test_a_known_cost_loads_no_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,15 @@ def test_mixtures_are_repaired(mix: str, repaired: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "printed"),
-    [(0, "0 B"), (1023, "1,023 B"), (1024, "1.00 KiB"), (2**31, "2.00 GiB"), (349e9, "325 GiB"), (2**51, "2.00 PiB")],
+    [
+        (0, "0 B"),
+        (1023, "1,023 B"),
+        (1024, "1.00 KiB"),
+        (2**31, "2.00 GiB"),
+        (349e9, "325 GiB"),
+        (2**51, "2.00 PiB"),
+        (2**70, "1.00 ZiB"),
+    ],
 )
 def test_memory(value: float, printed: str) -> None:
     assert numbers.memory(value).replace("\u00a0", " ") == printed
