@@ -124,14 +124,14 @@ def _draw_rule(page: Page, config: TransformerConfig) -> None:
         "numbers": rule.numbers,
         "rule": numbers.count(rule.value),
         "blocks": numbers.count(blocks),
-        "ratio": f"{rule.value / blocks:.3f}",
+        "ratio": numbers.three_digits(rule.value / blocks),
     }
     st.markdown(say("rule", **values))
     shape = config.n_heads * config.d_head / config.d_model, config.n_kv_heads / config.n_heads
     neurons = (3 if config.gated else 2) * config.d_ff / config.d_model
     attention = (2 * shape[0]) * (1 + shape[1])
     st.markdown(
-        say("rule_why", attention=f"{attention:.2f}", neurons=f"{neurons:.2f}", sum=f"{attention + neurons:.2f}")
+        say("rule_why", attention=f"{attention:,.2f}", neurons=f"{neurons:,.2f}", sum=f"{attention + neurons:,.2f}")
     )
 
 
