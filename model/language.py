@@ -23,7 +23,7 @@ from model.trace import Trace
 from model.transformer import Transformer
 from model.zoo.catalog import CATALOG, available
 from model.zoo.checkpoint import open_checkpoint, template_of
-from model.zoo.files import CheckpointError
+from model.zoo.files import CheckpointError, DamagedError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DTYPES |= {"int8": torch.int8}  # matrices alone, see `model.int8`
@@ -194,6 +194,16 @@ class LanguageModel:
         if not 0 <= padding < len(ids):
             raise ValueError(f"Padding can hide 0 to {len(ids) - 1} of these {len(ids)} tokens, not {padding}.")
         return Trace(self.transformer, self.tokenizer, ids, name=self.source, source=read, rule=rule, padding=padding)
+
+    def try_out(self) -> None:
+        """Run over one token, which also sets up what torch makes at a first pass.
+
+        Raises:
+            CheckpointError: if what comes out are no finite numbers: then neither are the weights.
+        """
+        run = self.trace([0], source=[0] if self.config.kind == "encoder_decoder" else None)
+        if not run[f"blocks.{self.config.n_layers - 1}.hook_resid_post"].isfinite().all():
+            raise DamagedError(f"The weights of {self.id} hold values that are no finite numbers.")
 
     def generate(
         self,

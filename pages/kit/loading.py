@@ -60,8 +60,7 @@ def _shown(name: str, weights: str, device: str) -> str:
 def _load(name: str, weights: str, device: str) -> LanguageModel:
     set_threads(1)  # readers at once use the cores
     lm = load(name, device, weights)
-    # The very first pass sets torch up, which would be shown as the time of the reader's run.
-    lm.trace([0], source=[0] if lm.config.kind == "encoder_decoder" else None)
+    lm.try_out()  # torch is set up in it, which would else be shown as the time of the reader's run
     return lm
 
 

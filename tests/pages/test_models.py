@@ -7,6 +7,7 @@ import threading
 import weakref
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from model.zoo.catalog import CATALOG, Entry
 from model.zoo.fetch import FETCH_FAULTS, FetchError
@@ -118,6 +119,16 @@ def test_a_spoiled_model_is_told_of_and_the_bundled_one_shown(locale, why):
     assert "spoiled" in remarks(app)
     assert why in remarks(app)
     assert "damaged or not a safetensors file" in remarks(app)
+
+
+def test_weights_that_are_no_numbers_are_told_of(folder):
+    path = shutil.copytree(folder / "gpt2", folder / "nan")
+    tensors = load_file(path / "model.safetensors")
+    save_file({name: tensor * float("nan") for name, tensor in tensors.items()}, path / "model.safetensors")
+    app = well(visit("overview", model="nan"))
+    assert selection(app).model == "storyteller"
+    assert "no finite numbers" in remarks(app)
+    shutil.rmtree(path)
 
 
 def test_a_link_cannot_name_a_path():
