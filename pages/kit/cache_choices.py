@@ -106,7 +106,12 @@ def _name(page: Page, choice: CacheChoice) -> str:
 
 def _draw_bars(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheChoice) -> None:
     say, palette = page.say, page.palette
-    names = [_name(page, choice) for choice in found]
+    # A name of several parts has no room beside a bar; the table below has it whole.
+    whole_names = [_name(page, choice) for choice in found]
+    names = [
+        name if choice in offered(page) else say.plain("name_yours")
+        for name, choice in zip(whole_names, found, strict=True)
+    ]
     highlight = list(found).index(chosen)
     whole = next(iter(found.values()))
     bars = {
@@ -119,7 +124,7 @@ def _draw_bars(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheCho
     if whole.loss is None:
         del bars["losses"]
     for column, (kind, (values, printed)) in zip(st.columns(2, gap="large"), bars.items(), strict=False):
-        fig = figures.bars(names, values, palette, highlight=highlight, printed=printed)
+        fig = figures.bars(names, values, palette, highlight=highlight, printed=printed, details=whole_names)
         text = say.plain(f"{kind}_caption", n=len(page.run.tokens))
         caption = show.caption_html(Kind.MEASURED, say.plain("measured"), text, palette=palette)
         with column, st.container(key=f"section_{kind}", gap="xsmall"):

@@ -84,7 +84,7 @@ def _draw_table(page: Page, plan: Plan) -> None:
 
 def _draw_curve(page: Page, plan: Plan) -> None:
     say, palette = page.say, page.palette
-    top = max(CONTEXTS[-1], plan.context)
+    top = max(CONTEXTS[-1], 4 * plan.context)  # so that the mark's words and the lines' names do not meet
     lengths = np.geomspace(128, top, 41)
     work = [pass_flops(plan.config, round(n)) for n in lengths]
     parts = {name: [one[name].value for one in work] for name in ("matrices", "attention")}

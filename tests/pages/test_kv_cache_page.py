@@ -168,7 +168,16 @@ def test_the_ways_are_measured(storyteller: LanguageModel) -> None:
             assert float(change) == pytest.approx(cost.loss - whole.loss, abs=0.00051)
     losses = array(figure(app, "cache_losses")["data"][0]["x"])
     assert losses[0] == pytest.approx(whole.loss, abs=1e-4)
+    assert list(figure(app, "cache_losses")["layout"]["yaxis"]["ticktext"])[-1].count("your choice") == 1
     assert len(losses) == len(table) == len(array(figure(app, "cache_sizes")["data"][0]["x"]))
+
+
+def test_what_is_said_of_the_times_is_what_they_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened(text=TEXT, race=8)
+    lane = state(app).race.uncached
+    for milliseconds, sentence in (([2.0] * 8, "the growth is lost"), ([2.0] * 4 + [9.0] * 4, "the longer the text")):
+        lane.milliseconds[:] = milliseconds
+        assert sentence in said(well(app.run()))
 
 
 def test_turning_the_ways_is_in_the_address() -> None:
