@@ -6,7 +6,6 @@ import streamlit as st
 
 from model.analysis.mixing import (
     View,
-    at_least,
     layer_patterns,
     masked_cells,
     without_first,
@@ -27,7 +26,7 @@ from pages.kit import (
     tokens,
 )
 from pages.kit.components import lines
-from pages.kit.figures import Tiles
+from pages.kit.figures import Pooled
 from pages.kit.page import Page, opening
 
 N_HALF = 18  # more layers or heads side by side need the whole width
@@ -68,7 +67,8 @@ def draw(page: Page) -> None:
 def draw_all(page: Page, one: View) -> None:
     """Every head as a small picture; a click chooses one."""
     say, sel, config = page.say, page.sel, page.lm.config
-    tiles = tile(page.run, sel.scale, sel.without_first, sel.threshold)
+    of_all = pool(page.run, sel.without_first)
+    tiles = figures.shaded(of_all, scale=sel.scale, floor=heads_view.LOG_FOOT, threshold=sel.threshold)
     figure = figures.heads_overview(
         tiles,
         page.palette,
@@ -163,14 +163,13 @@ def draw_cross(page: Page) -> None:
     st.page_link("pages/architectures.py", label=page.say.label("page_architectures"), query_params=address)
 
 
-@st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Trace: lambda run: run.id})
-def tile(run: Trace, scale: str, leave_first: bool, threshold: float) -> Tiles:
-    """All heads as small pictures."""
+@st.cache_data(show_spinner=False, max_entries=16, hash_funcs={Trace: lambda run: run.id})
+def pool(run: Trace, leave_first: bool) -> Pooled:
+    """What is drawn of all heads, on any scale and above any threshold."""
     hidden = masked_cells(run)
     views = (without_first(p, hidden) if leave_first else View(p, hidden) for p in layer_patterns(run))
     masked = without_first(hidden.float(), hidden).hidden if leave_first else hidden
-    patterns = (at_least(view.weights, threshold).numpy() for view in views)
-    return figures.tile_patterns(patterns, masked=masked.numpy(), scale=scale, floor=heads_view.LOG_FOOT)
+    return figures.pool_patterns((view.weights.numpy() for view in views), masked=masked.numpy())
 
 
 draw(opening("heads"))

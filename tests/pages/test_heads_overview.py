@@ -149,3 +149,14 @@ def test_clicks_reach_the_points_and_only_them() -> None:
 def test_wrong_tiles_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"shape|layer|scale"):
         figures.tile_patterns(**bad)
+
+
+@pytest.mark.parametrize("side", [7, 100])
+def test_a_threshold_may_come_after_pooling(side: int) -> None:
+    """The largest weight of a block is at least the threshold just when any of the block is."""
+    weights = np.random.default_rng(0).random((2, 3, side, side)).astype(np.float32)
+    weights[0, 0, 0, 0] = 0.3
+    before = figures.tile_patterns([np.where(layer >= np.float32(0.3), layer, 0) for layer in weights], scale="log")
+    after = figures.shaded(figures.pool_patterns(weights), scale="log", threshold=0.3)
+    np.testing.assert_array_equal(before.levels, after.levels)
+    assert figures.shaded(figures.pool_patterns(weights), threshold=1.5).levels.max() == FIRST_LEVEL

@@ -66,7 +66,7 @@ from pages.kit.figures.scaling import variance_of_dots, with_and_without
 from pages.kit.figures.shaded_texts import ShadedText, shaded_texts
 from pages.kit.figures.shares import Share, share_table
 from pages.kit.figures.stacked_bars import stacked_bars
-from pages.kit.figures.tiles import Tiles, tile_patterns
+from pages.kit.figures.tiles import Pooled, Tiles, pool_patterns, shaded, tile_patterns
 from pages.kit.figures.token_costs import token_costs
 from pages.kit.figures.token_row import RowToken, token_row
 from pages.kit.figures.token_table import TokenRow, token_table
@@ -85,6 +85,7 @@ __all__ = [
     "Mark",
     "MergeRow",
     "Part",
+    "Pooled",
     "RowToken",
     "Series",
     "ShadedText",
@@ -118,9 +119,11 @@ __all__ = [
     "one_hot_bar",
     "pass_diagram",
     "point_map",
+    "pool_patterns",
     "position_table",
     "prose_table",
     "rotation",
+    "shaded",
     "shaded_texts",
     "share_table",
     "stacked_bars",

@@ -29,6 +29,20 @@ class Tiles:
     floor: float
 
 
+@dataclass(frozen=True)
+class Pooled:
+    """The largest weight in each block of tokens, (layers, heads, rows, columns); `hidden` (rows, columns) or None.
+
+    What `shaded` needs of the patterns, whatever the scale and the threshold: neither changes which cell is largest.
+    """
+
+    values: np.ndarray
+    hidden: np.ndarray | None
+    block: int
+    queries: int
+    keys: int
+
+
 def tile_patterns(
     patterns: Iterable[np.ndarray],
     *,
@@ -37,18 +51,20 @@ def tile_patterns(
     scale: str = "linear",
     floor: float = 1e-4,
 ) -> Tiles:
-    """Shrink attention patterns to tiles, one layer at a time.
+    """Shrink attention patterns to tiles, one layer at a time: `pool_patterns`, then `shaded`."""
+    return shaded(pool_patterns(patterns, masked=masked, limit=limit), scale=scale, floor=floor)
+
+
+def pool_patterns(patterns: Iterable[np.ndarray], *, masked: np.ndarray | None = None, limit: int = 48) -> Pooled:
+    """The part that reads all patterns and takes long.
 
     patterns: one (heads, queries, keys) array of probabilities per layer; an iterator keeps one layer in memory.
     masked: (queries, keys), True where the mask hides a cell; cells hidden in every token of a block stay masked.
     limit: the largest side of a tile. Longer texts are pooled by the maximum of each block, so that a single
         strong cell stays visible.
-    scale: "linear" maps 0…1; "log" maps `floor`…1 and draws anything below `floor` as 0.
 
-    Raises ValueError for no layer, an unknown scale, or shapes that differ between layers or from the mask.
+    Raises ValueError for no layer, or shapes that differ between layers or from the mask.
     """
-    if scale not in ("linear", "log"):
-        raise ValueError(f"scale is {scale!r}, not 'linear' or 'log'")
     layers: list[np.ndarray] = []
     shape: tuple[int, ...] | None = None
     block, hidden = 1, None
@@ -62,15 +78,28 @@ def tile_patterns(
                 if masked.shape != shape[1:]:
                     raise ValueError(f"the mask has shape {masked.shape}, the patterns {shape}")
                 hidden = _pool(masked[None].astype(np.float32), block, np.min, 1.0)[0] > 0.5
-        pooled = _pool(np.nan_to_num(pattern.astype(np.float32)), block, np.max, 0.0)
-        share = 1 - np.log10(np.maximum(pooled, floor)) / math.log10(floor) if scale == "log" else pooled
-        levels = np.rint(FIRST_LEVEL + np.clip(share, 0, 1) * (TOP_LEVEL - FIRST_LEVEL)).astype(np.uint8)
-        if hidden is not None:
-            levels[:, hidden] = EMPTY
-        layers.append(levels)
+        layers.append(_pool(np.nan_to_num(pattern.astype(np.float32)), block, np.max, 0.0))
     if shape is None:
         raise ValueError("there is no layer to draw")
-    return Tiles(np.stack(layers), block, shape[1], shape[2], scale, floor)
+    return Pooled(np.stack(layers), hidden, block, shape[1], shape[2])
+
+
+def shaded(pooled: Pooled, *, scale: str = "linear", floor: float = 1e-4, threshold: float = 0.0) -> Tiles:
+    """The tiles of pooled patterns on a scale.
+
+    scale: "linear" maps 0…1; "log" maps `floor`…1 and draws anything below `floor` as 0. threshold: weights below it
+    are drawn as 0.
+
+    Raises ValueError for an unknown scale.
+    """
+    if scale not in ("linear", "log"):
+        raise ValueError(f"scale is {scale!r}, not 'linear' or 'log'")
+    values = np.where(pooled.values >= np.float32(threshold), pooled.values, np.float32(0))
+    share = 1 - np.log10(np.maximum(values, floor)) / math.log10(floor) if scale == "log" else values
+    levels = np.rint(FIRST_LEVEL + np.clip(share, 0, 1) * (TOP_LEVEL - FIRST_LEVEL)).astype(np.uint8)
+    if pooled.hidden is not None:
+        levels[:, :, pooled.hidden] = EMPTY
+    return Tiles(levels, pooled.block, pooled.queries, pooled.keys, scale, floor)
 
 
 def _pool(values: np.ndarray, block: int, reduce: Any, filler: float) -> np.ndarray:
@@ -80,4 +109,6 @@ def _pool(values: np.ndarray, block: int, reduce: Any, filler: float) -> np.ndar
     pad = [(0, 0)] + [(0, -side % block) for side in values.shape[1:]]
     padded = np.pad(values, pad, constant_values=filler)
     n, rows, columns = padded.shape
-    return np.asarray(reduce(padded.reshape(n, rows // block, block, columns // block, block), axis=(2, 4)))
+    # Rows first: whole rows at once, which is five times as fast as both sides together.
+    by_rows = reduce(padded.reshape(n, rows // block, block, columns), axis=2)
+    return np.asarray(reduce(by_rows.reshape(n, rows // block, columns // block, block), axis=3))
