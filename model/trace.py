@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor, nn
@@ -230,18 +230,27 @@ class _Clock:
         self.begun = self.last = self._now()
 
     def at(self, name: str) -> None:
-        block, _, hook = name.rpartition(".")
-        embed = "encoder.embed" if name.startswith("encoder.") else "embed"
-        if hook == "hook_resid_pre" and embed not in self.seconds:
-            begun, self.last = self.last, self._now()
-            self.seconds[embed] = self.last - begun
-        elif hook in ("hook_resid_mid", "hook_resid_mid_cross", "hook_resid_post"):
-            self.last = self._now()
-        elif hook in ("hook_attn_out", "hook_cross_attn_out", "hook_mlp_out"):
-            now = self._now()
-            self.seconds[f"{block}.{hook.removeprefix('hook_').removesuffix('_out')}"] = now - self.last
-            self.last = now
-        elif hook in ("hook_logits", "hook_output"):
-            now = self._now()
-            self.seconds["unembed"] = now - self.last
-            self.seconds["total"] = now - self.begun
+        part = _part_before(name)
+        if part is None or (part.endswith("embed") and part in self.seconds):
+            return
+        begun, self.last = self.last, self._now()
+        if part:
+            self.seconds[part] = self.last - begun
+        if part == "unembed":
+            self.seconds["total"] = self.last - self.begun
+
+
+@cache
+def _part_before(name: str) -> str | None:
+    """The part of the model that ends at a hook point; "" at one where only a new part begins, None at all others.
+
+    The embedding ends where the first block begins, and whoever asks has to know that later blocks begin, too.
+    """
+    block, _, hook = name.rpartition(".")
+    if hook == "hook_resid_pre":
+        return "encoder.embed" if name.startswith("encoder.") else "embed"
+    if hook in ("hook_resid_mid", "hook_resid_mid_cross", "hook_resid_post"):
+        return ""
+    if hook in ("hook_attn_out", "hook_cross_attn_out", "hook_mlp_out"):
+        return f"{block}.{hook.removeprefix('hook_').removesuffix('_out')}"
+    return "unembed" if hook in ("hook_logits", "hook_output") else None
