@@ -289,6 +289,12 @@ def test_time_is_measured_length_by_length_and_can_be_stopped(monkeypatch: pytes
     well(app.run())
     assert len(timing.race.points) == points
     assert any("Stopped after" in caption.value for caption in app.main.caption)
+    well(app.button(key="times_start").click().run())
+    turn_to(app, "heads")
+    points = len(app.session_state["atlas_recurrence_times"].race.points)
+    well(turn_to(app, "recurrence"))
+    assert len(app.session_state["atlas_recurrence_times"].race.points) == points, "it does not go on by itself"
+    assert any(f"Stopped after {points}" in caption.value for caption in app.main.caption)
     app.button_group(key="choose_cell_hidden").set_value(32)
     well(app.run())
     assert not [c for c in app.main.get("plotly_chart") if "times_" in c.proto.id], "measured on other networks"
