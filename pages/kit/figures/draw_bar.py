@@ -100,7 +100,7 @@ border:1px solid {palette.line};color:{palette.ink};line-height:1.35;white-space
 .atlas-draw .mark{{position:absolute;top:6px;width:0;color:{palette.ink};pointer-events:none;
 font-size:{style.TEXT_SIZE}px}}
 .atlas-draw u{{position:absolute;left:-1px;width:2px;height:46px;background:{palette.ink}}}
-.atlas-draw i{{position:absolute;top:43px;left:-10px;width:20px;text-align:center;font:11px/16px {style.SANS}}}
+.atlas-draw i{{position:absolute;top:43px;left:-10px;width:20px;text-align:center;font:15px/16px {style.SANS}}}
 .atlas-draw .mark b{{position:absolute;top:58px;white-space:pre;line-height:1.4}}
 .atlas-draw .to b{{right:0}}
 .atlas-draw .around b{{transform:translateX(-50%)}}
