@@ -47,7 +47,9 @@ function arrange({ width, count, rows, columns, side, tokens, labelsQ, labelsK, 
   }
   // Whole device pixels: every cell is equally large and its edges are sharp.
   cell = Math.max(1, Math.floor(cell * ratio)) / ratio;
-  const size = cell >= 15 ? 13 : cell >= 12 ? 12 : 11;
+  // Chinese characters fill their line, so in small cells they have to be smaller.
+  const full = labelsQ.some((label) => /\p{Script=Han}/u.test(label));
+  const size = cell >= 15 ? 13 : cell >= 12 ? 12 : full ? Math.max(9, Math.min(11, cell - 1)) : 11;
   const step = cell >= LABELLED ? 1 : Math.ceil(12 / cell);
   const gutter = Math.ceil(longest(labelsQ, size, narrow ? 84 : 120)) + 12;
   const angle = slope(cell, tokens);
