@@ -19,7 +19,7 @@ from model.kernels import Attended, Visible, explicit, fused, ours, own_kernel_r
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Visible], Attended]
 LENGTHS = (128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384)
-CPU_LONGEST = 4_096  # explicit attention of one head then takes 200 MB
+CPU_LONGEST = 4_096  # explicit attention of one head then takes 150 MB
 _ONE_AT_A_TIME = threading.Lock()  # whoever else measures would spoil the time, and double the memory
 
 
