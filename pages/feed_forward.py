@@ -82,11 +82,7 @@ def _draw_controls(page: Page, layer: int) -> None:
     say, count = page.say, page.lm.config.n_layers
     with st.container(key="controls_feed_forward", horizontal=True, vertical_alignment="bottom"):
         # A neuron's number means another one in another layer.
-        key = selection.widget("layer", layer, lambda new: {"layer": new, "neuron": None})
-        if count <= controls.MAX_BUTTONS:
-            st.segmented_control(say.label("layer"), range(count), key=key, required=True)
-        else:
-            st.selectbox(say.label("layer"), range(count), key=key, width=96)
+        controls.numbered("layer", say.label("layer"), layer, count, lambda new: {"layer": new, "neuron": None})
         if has_direct_effects(page.lm.config):
             st.segmented_control(
                 say.label("ranked_by"),

@@ -78,11 +78,7 @@ def _draw_places(page: Page, layer: int, kv_head: int) -> None:
                 return {"layer": new, "head": head}
             return {"layer": layer, "head": new * config.queries_per_kv}
 
-        key = selection.widget(name, value, changes)
-        if count <= controls.MAX_BUTTONS:
-            st.segmented_control(say.label(name), range(count), key=key, required=True)
-        else:
-            st.selectbox(say.label(name), range(count), key=key, width=96)
+        controls.numbered(name, say.label(name), value, count, changes)
 
 
 def draw_outcome(page: Page, state: Racing) -> None:

@@ -24,11 +24,7 @@ def draw(page: Page) -> None:
     half: Half = next((one for one in HALVES if one == sel.half), HALVES[busiest[1]])
     with st.container(key="controls_residual", horizontal=True, vertical_alignment="bottom"):
         count = page.lm.config.n_layers
-        key = selection.widget("layer", layer)
-        if count <= controls.MAX_BUTTONS:
-            st.segmented_control(say.label("layer"), range(count), key=key, required=True)
-        else:
-            st.selectbox(say.label("layer"), range(count), key=key, width=96)
+        controls.numbered("layer", say.label("layer"), layer, count)
         st.segmented_control(
             say.label("norm_of"),
             HALVES,

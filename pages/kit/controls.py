@@ -1,7 +1,8 @@
 """Controls that several pages share. Their values live in the selection, so they outlive a page change."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
@@ -23,14 +24,29 @@ def layer_and_head(page: Page) -> tuple[int, int]:
     rows = {"layer": (place.layer, page.lm.config.n_layers), "head": (place.head, page.lm.config.n_heads)}
     for name, (value, count) in rows.items():
         # The other one is shown, so it is chosen too: from now on it stays.
-        key = selection.widget(
-            name, value, lambda new, name=name: {"layer": place.layer, "head": place.head, name: new}
+        numbered(
+            name,
+            say.label(name),
+            value,
+            count,
+            lambda new, name=name: {"layer": place.layer, "head": place.head, name: new},
         )
-        if count <= MAX_BUTTONS:
-            st.segmented_control(say.label(name), range(count), key=key, required=True)
-        else:
-            st.selectbox(say.label(name), range(count), key=key, width=96)
     return place.layer, place.head
+
+
+def numbered(
+    name: str, label: str, value: int, count: int, changes: Callable[[int], Mapping[str, Any]] | None = None
+) -> None:
+    """A choice of the field `name` among 0, 1, …, `count` - 1: buttons in a row while they fit, else a list.
+
+    `changes`: as `selection.widget` has it. Buttons and list are widgets of two names: of one name, the value would be
+    lost where a model with few layers follows one with many, and the first taken for the reader's choice.
+    """
+    changes = changes or (lambda new: {name: new})
+    if count <= MAX_BUTTONS:
+        st.segmented_control(label, range(count), key=selection.widget(name, value, changes), required=True)
+    else:
+        st.selectbox(label, range(count), key=selection.widget(f"{name}_list", value, changes), width=96)
 
 
 @dataclass(frozen=True)

@@ -124,11 +124,7 @@ def _draw_context(page: Page, word: str, found: list[_Vectors]) -> None:
     show.figure(fig, "context", alt=say.plain("context_alt", word=word), caption=caption)
     _tell(page, word, found, curves, layer)
     with st.container(key="controls_layer", horizontal=True, vertical_alignment="bottom"):
-        key = selection.widget("layer", layer)
-        if layers <= controls.MAX_BUTTONS:
-            st.segmented_control(say.label("choose_block"), range(layers), key=key, required=True)
-        else:
-            st.selectbox(say.label("choose_block"), range(layers), key=key, width=96)
+        controls.numbered("layer", say.label("choose_block"), layer, layers)
     _draw_meeting(page, word, compared[2], layer)
 
 

@@ -5,7 +5,7 @@ import streamlit as st
 from model.analysis.mixing import View, masked_cells
 from model.analysis.rollout import Rollout, rollout
 from model.trace import Trace
-from pages.kit import chosen_rows, controls, figures, heads_view, numbers, selection
+from pages.kit import chosen_rows, controls, figures, heads_view, numbers
 from pages.kit.figures import Step, Term
 from pages.kit.page import Page
 from pages.kit.show import Kind
@@ -16,11 +16,7 @@ def draw(page: Page) -> None:
     say, count = page.say, page.lm.config.n_layers
     layer = count - 1 if page.sel.rollout_to is None else page.sel.rollout_to
     st.header(say("rollout_title"), anchor=False)
-    key = selection.widget("rollout_to", layer)
-    if count <= controls.MAX_BUTTONS:
-        st.segmented_control(say.label("rollout_to"), range(count), key=key, required=True)
-    else:
-        st.selectbox(say.label("rollout_to"), range(count), key=key, width=96)
+    controls.numbered("rollout_to", say.label("rollout_to"), layer, count)
     found = _rollout(page.run, layer)
     view = heads_view.as_wanted(page, View(found.weights.float(), masked_cells(page.run)))
     heads_view.draw_panel(page, view, "rollout", say.plain("rollout_label", layer=layer), "rollout_panel")

@@ -275,3 +275,17 @@ def test_the_loaded_model_is_named_as_it_is(folder, tmp_path, monkeypatch, page)
     monkeypatch.setenv("ATLAS_MODELS", str(tmp_path))
     app = well(visit(page, model="small-gpt_2"))
     assert app.main.selectbox(key="choose_plan").options[0] == "small-gpt_2 (loaded)"
+
+
+@pytest.mark.parametrize("page", ["attention", "residual", "feed_forward"])
+def test_a_layer_stays_chosen_between_a_deep_model_and_a_shallow_one(folder, tmp_path, monkeypatch, page):
+    """The deep one has a list of layers where the other has buttons: each time a new widget, nothing chosen yet."""
+    model, config, options = DECODERS["gpt2"]
+    theirs = randomise(model(config(**options | {"vocab_size": 8192, "n_positions": 300, "n_layer": 20})))
+    theirs.save_pretrained(tmp_path / "deep")
+    shutil.copy(STORYTELLER / "tokenizer.json", tmp_path / "deep")
+    monkeypatch.setenv("ATLAS_MODELS", str(tmp_path))
+    app = well(visit(page, model="deep", layer=19))  # storyteller's last is 5
+    for name in ("storyteller", "deep", "storyteller", "deep"):
+        app = well(app.sidebar.selectbox(key="choose_model").set_value(name).run())
+        assert (selection(app).model, selection(app).layer) == (name, 5)
