@@ -9,6 +9,7 @@ exactly nothing is lost, and reading them, which is all the work of a product wi
 
 from __future__ import annotations
 
+import os
 import platform
 from functools import cache
 from math import prod
@@ -16,6 +17,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+# oneDNN, and torch above it, keep a program for each shape of a product, 1,024 of them: half a gigabyte when texts of
+# 200 lengths were read. To make one anew takes a fraction of a millisecond. Each looks here when it is first used.
+for _kept in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_kept, "32")
 
 _WORTH_STARTING = 2**19  # multiplications; below that, starting oneDNN costs more than it saves
 

@@ -126,7 +126,7 @@ def draw_lines(page: Page, one: View) -> None:
         words=captions.line_words(page, say.plain("lines_label", layer=place.layer, head=place.head)),
         masked=rows.hidden,
         threshold=page.sel.threshold,
-        on_change=partial(rows.pick, page),
+        on_change=partial(rows.pick, page.place),
     )
     where = say.plain("layer_head", layer=place.layer, head=place.head)
     st.html(heads_view.caption(page, where, say.plain("lines_caption"), chosen_rows.note(page)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
+from model.analysis.interest import Place
 from model.analysis.mixing import View
 from pages.kit import selection
 from pages.kit.components import Picked
@@ -48,10 +49,10 @@ class Rows:
         """Which row is that of a token."""
         return self.places.index(position) if position in self.places else None
 
-    def pick(self, page: Page, picked: Picked) -> None:
-        """Take over a cell; the head it was seen in is chosen with it."""
-        query = page.place.query if picked.query is None else self.places[picked.query]
-        selection.update(layer=page.place.layer, head=page.place.head, query=query, key=picked.key)
+    def pick(self, shown: Place, picked: Picked) -> None:
+        """Take over a cell; the head it was seen in, that of `shown`, is chosen with it."""
+        query = shown.query if picked.query is None else self.places[picked.query]
+        selection.update(layer=shown.layer, head=shown.head, query=query, key=picked.key)
 
 
 def of(page: Page, view: View) -> Rows:

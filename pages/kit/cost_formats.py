@@ -1,5 +1,7 @@
 """What the format of the model's weights costs: bytes, and loss on the reader's text. Part of the page on cost."""
 
+from functools import partial
+
 import streamlit as st
 
 from model.analysis.formats import FORMATS, FormatCost, format_cost, format_nbytes
@@ -32,11 +34,15 @@ def draw(page: Page) -> None:
             st.button(
                 say.label("formats_measure", size=numbers.memory(nbytes[EXACT])),
                 key="measure_formats",
-                on_click=lambda: _asked().add(page.lm.id),
+                on_click=partial(_ask, page.lm.id),
             )
         elif known and len(known) < len(FORMATS):
             st.markdown(say("formats_one_by_one"))
         _draw_outcome(page, nbytes, known)
+
+
+def _ask(model: str) -> None:
+    _asked().add(model)
 
 
 def _asked() -> set[str]:

@@ -71,7 +71,7 @@ def draw_panel(page: Page, view: View, key: str, label: str, title: str = "panel
         key=key,
         words=captions.matrix_words(page, label),
         side=360,
-        on_change=partial(rows.pick, page),
+        on_change=partial(rows.pick, page.place),
     )
 
 

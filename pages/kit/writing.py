@@ -4,12 +4,12 @@ A session has only a ticket for them: so they can be let go from outside, when t
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import streamlit as st
 
@@ -214,6 +214,21 @@ def current(page: Page) -> Writing:
     _writings[ticket] = begun
     st.session_state[_KEY] = ticket
     return begun
+
+
+def later(work: Writing, do: Callable[..., object], *given: Any) -> Callable[..., None]:
+    """For a control's callback: `do(work, *given, …)`, if the continuations are still there.
+
+    They are held weakly: Streamlit keeps the callbacks of controls that are no longer drawn.
+    """
+    held = ref(work)
+
+    def call(*more: Any) -> None:
+        there = held()
+        if there is not None:
+            do(there, *given, *more)
+
+    return call
 
 
 def forget() -> None:

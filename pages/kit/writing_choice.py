@@ -1,14 +1,12 @@
 """The chosen token: what stood against it, rewinding to it, branching from it."""
 
-from functools import partial
-
 import streamlit as st
 
 from model.analysis.continuations import WrittenToken
 from pages.kit import figures, limits, numbers, selection, show
 from pages.kit.page import Page
 from pages.kit.show import Kind
-from pages.kit.writing import Writing
+from pages.kit.writing import Writing, later
 from pages.kit.writing_texts import name
 
 
@@ -77,7 +75,7 @@ def _draw_actions(page: Page, work: Writing, at: tuple[int, int], token: Written
         key="rewind",
         icon=":material/history:",
         disabled=len(ids) > limit or ids == tuple(page.run.tokens),
-        on_click=partial(_rewind, work, at, ids),
+        on_click=later(work, _rewind, at, ids),
     )
     if len(ids) > limit:
         st.caption(say("rewind_too_long", limit=limit, n=len(ids)))
@@ -89,4 +87,4 @@ def _draw_branches(page: Page, work: Writing, at: tuple[int, int], token: Writte
         for other in token.alternatives:
             if other.id != token.id:
                 text = page.say.label("branch_to", token=page.lm.tokenizer.label(other.id))
-                st.button(text, key=f"branch_{other.id}", on_click=partial(work.branch, *at, other.id))
+                st.button(text, key=f"branch_{other.id}", on_click=later(work, Writing.branch, *at, other.id))

@@ -9,7 +9,7 @@ from pages.kit.components.continuations import WORDS, Chip, continuations
 from pages.kit.components.continuations import Row as Card
 from pages.kit.page import Page
 from pages.kit.show import Kind, Scale
-from pages.kit.writing import Row, Writing
+from pages.kit.writing import Row, Writing, later
 
 
 def draw(page: Page, work: Writing) -> None:
@@ -27,7 +27,7 @@ def draw(page: Page, work: Writing) -> None:
             st.markdown(say("all_full" if any(not row.text.ended for row in work.rows) else "all_ended"))
         cards = [_card(page, work, index) for index in range(len(work.rows))]
         continuations(
-            cards, work.looked_at(), ask=work.whole_run_number, key="texts", words=words, on_change=partial(_pick, work)
+            cards, work.looked_at(), ask=work.whole_run_number, key="texts", words=words, on_change=later(work, _pick)
         )
         scale = Scale(say.plain("probability"), "0", "1", page.palette.sequential)
         text = say.plain("texts_caption")
@@ -53,11 +53,11 @@ def name(page: Page, work: Writing, index: int) -> str:
 def _buttons(page: Page, work: Writing) -> None:
     say = page.say
     if work.running:
-        st.button(say.label("stop"), key="stop", icon=":material/stop:", on_click=partial(_stop, work))
+        st.button(say.label("stop"), key="stop", icon=":material/stop:", on_click=later(work, _stop))
     elif work.can_go_on:
         missing = any(work.wants(row) for row in work.rows)
         label = say.label("resume") if missing else say.label("go_on", n=page.sel.length)
-        st.button(label, key="go_on", on_click=partial(work.go_on, page.sel.length))
+        st.button(label, key="go_on", on_click=later(work, Writing.go_on, page.sel.length))
     elif work.drawn_rows:
         seed = (page.sel.seed + work.drawn_rows) % (int(selection.RANGES["seed"][1]) + 1)
         st.button(say.label("draw_others"), key="draw_others", on_click=partial(selection.update, seed=seed))

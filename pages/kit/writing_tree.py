@@ -2,7 +2,7 @@
 
 import math
 import time
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import streamlit as st
@@ -12,7 +12,7 @@ from pages.kit import limits, numbers, selection, show, writing_sums
 from pages.kit.components import tree as component
 from pages.kit.page import Page
 from pages.kit.show import Kind, Scale
-from pages.kit.writing import Writing
+from pages.kit.writing import Writing, later
 from pages.kit.writing_texts import name
 
 TREE_SECONDS = 0.25  # at least, between two trees while texts are being written
@@ -77,7 +77,7 @@ def _draw_tree(page: Page, work: Writing) -> None:
         work.shown_tree = now + max(TREE_SECONDS, TREE_SHARE * spent), drawn
     say = page.say
     words = {word: say.plain(f"tree_{word}") for word in component.WORDS}
-    component.tree(*drawn, key="tree", words=words, writing=work.running, on_change=partial(_go, page, work))
+    component.tree(*drawn, key="tree", words=words, writing=work.running, on_change=later(work, _go))
 
 
 def _parts(page: Page, work: Writing) -> tuple[Any, ...]:
@@ -147,14 +147,14 @@ def _listed(page: Page, names: list[str]) -> str:
     return reduce(lambda one, other: page.say.plain("both", one=one, other=other), names)
 
 
-def _go(page: Page, work: Writing, serial: int) -> None:
+def _go(work: Writing, serial: int) -> None:
     """Make the text up to a place of the tree every page's run."""
-    _go_to(page, work, next(ids for ids, number in work.serials.items() if number == serial))
+    _go_to(work, next(ids for ids, number in work.serials.items() if number == serial))
 
 
-def _go_to(page: Page, work: Writing, new: tuple[int, ...]) -> None:
+def _go_to(work: Writing, new: tuple[int, ...]) -> None:
     ids = (*work.prompt, *new)
-    work.too_long = len(ids) if len(ids) > limits.max_tokens(page.lm) else None
+    work.too_long = len(ids) if len(ids) > limits.max_tokens(work.lm) else None
     if not new:
         selection.update(ids=work.sel.ids, query=None, key=None)
         return
@@ -192,5 +192,5 @@ def _draw_go_to(page: Page, work: Writing) -> None:
             say.label("go_to"),
             key="go_to_button",
             icon=":material/history:",
-            on_click=partial(_go_to, page, work, ids[: int(place)]),
+            on_click=later(work, _go_to, ids[: int(place)]),
         )
