@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from model.language import LanguageModel, load, set_threads
+from model.devices import set_threads
+from model.language import LanguageModel
+from model.loading import load
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG, available
 from model.zoo.fetch import fetch

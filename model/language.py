@@ -1,11 +1,9 @@
-"""The door to the model room: load a model, trace it, edit it, let it write."""
+"""The door to the model room: trace a model, edit it, let it write."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 
 import torch
 
@@ -13,6 +11,7 @@ from model import hooks
 from model.beam import BeamStep, beam_search
 from model.chat import ChatTemplate, ChatTemplateError
 from model.config import TransformerConfig
+from model.devices import best_device
 from model.generation import Step, generate
 from model.masks import MaskRule
 from model.names import hook_table
@@ -21,12 +20,7 @@ from model.sampling import SamplingSettings
 from model.tokenizer import Tokenizer
 from model.trace import Trace
 from model.transformer import Transformer
-from model.zoo.catalog import CATALOG, available
-from model.zoo.checkpoint import open_checkpoint, template_of
-from model.zoo.files import CheckpointError, DamagedError
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-DTYPES |= {"int8": torch.int8}  # matrices alone, see `model.int8`
+from model.zoo.files import DamagedError
 
 
 class LanguageModel:
@@ -288,72 +282,3 @@ class LanguageModel:
                 raise ValueError(f"{name} is computed from hook_z afterwards; edit hook_z instead.")
         with hooks.edit(edits):
             yield
-
-
-def devices() -> tuple[str, ...]:
-    """What models can run on here, the fastest first."""
-    return tuple(dict.fromkeys((best_device().type, "cpu")))
-
-
-@cache
-def best_device() -> torch.device:
-    """The fastest device at hand: CUDA, then Apple's MPS, then the CPU."""
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    if torch.backends.mps.is_available():
-        return torch.device("mps")
-    return torch.device("cpu")
-
-
-def set_threads(threads: int = 1) -> None:
-    """How many cores one pass may use, for the whole process.
-
-    A server should give each pass one: small matrices gain little from more, and two passes that both want all
-    cores wait for each other at every product.
-    """
-    torch.set_num_threads(threads)
-
-
-def load(name: str | Path = "storyteller", device: str = "auto", dtype: str = "float32") -> LanguageModel:
-    """Load a model by its id, or a checkpoint by its path.
-
-    Args:
-        name: an id that `python -m model list` shows (the name of a model in the operator's folder is one, too),
-            a folder with config.json, tokenizer.json and safetensors files, or a .gguf file.
-        device: "auto", "cpu", "cuda", "mps" or any that torch knows.
-        dtype: "float32", "bfloat16" or "float16", or "int8": integers for matrices, and fp32 for all else.
-
-    Raises:
-        CheckpointError: if there is no such model, or its files cannot be used.
-        ValueError: for a dtype or device that is not one of these.
-    """
-    if dtype not in DTYPES:
-        raise ValueError(f"The dtype is {dtype!r}; choose one of {', '.join(DTYPES)}.")
-    try:
-        target = best_device() if device == "auto" else torch.device(device)
-    except RuntimeError:
-        raise ValueError(f"The device is {device!r}; choose auto, cpu, cuda or mps.") from None
-    try:
-        torch.empty(0, device=target)
-    except (RuntimeError, AssertionError, NotImplementedError):  # by build and backend
-        raise ValueError(f"The device {device!r} is not there on this machine; choose auto or cpu.") from None
-    id_, path = _find(name)
-    transformer, tokenizer = open_checkpoint(path, target, DTYPES[dtype])
-    chat = template_of(path) if transformer.config.kind == "decoder" else None
-    return LanguageModel(id_, transformer, tokenizer, str(path.resolve()), chat)
-
-
-def _find(name: str | Path) -> tuple[str, Path]:
-    """The id and the place of a model."""
-    entry = CATALOG.get(str(name)) or available().get(str(name))
-    if entry is None:
-        path = Path(name)
-        if not str(name) or not (path.is_dir() or (path.suffix == ".gguf" and path.is_file())):
-            raise CheckpointError(f"There is no model {str(name)!r}. Known are {', '.join(CATALOG)}, or give a folder.")
-        return path.name, path
-    if not entry.ready:
-        raise CheckpointError(
-            f"{entry.id} is not on this machine yet; `python -m model fetch {entry.id}` brings it "
-            f"({entry.nbytes / 1e6:,.0f} MB)."
-        )
-    return entry.id, entry.folder

@@ -68,10 +68,10 @@ def test_text_colours_are_readable(mode: str) -> None:
 # Import order of model/: a module may import from those before it, never from those after it.
 # fmt: off
 ORDER = [
-    "config", "names", "hooks", "norms", "positions", "masks", "linear", "feedforward", "head", "int8", "cache",
-    "flash_triton", "kernels", "attention", "block", "transformer", "products", "decode", "graphemes", "byte_level",
-    "merges", "tokenizer", "chat_render", "chat", "settings", "losses", "ledger", "sampling", "generation", "beam",
-    "trace", "zoo", "language", "analysis", "training", "__main__",
+    "devices", "config", "names", "hooks", "norms", "positions", "masks", "linear", "feedforward", "head", "int8",
+    "cache", "flash_triton", "kernels", "attention", "block", "transformer", "products", "decode", "graphemes",
+    "byte_level", "merges", "tokenizer", "chat_render", "chat", "settings", "losses", "ledger", "sampling",
+    "generation", "beam", "trace", "zoo", "language", "loading", "analysis", "training", "__main__",
 ]
 # fmt: on
 SOURCES = sorted((ROOT / "model").rglob("*.py"))

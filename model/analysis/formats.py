@@ -10,7 +10,8 @@ import torch
 
 from model.config import TransformerConfig
 from model.int8 import to_int8
-from model.language import DTYPES, LanguageModel
+from model.language import LanguageModel
+from model.loading import DTYPES
 from model.losses import token_losses
 from model.transformer import Transformer
 
@@ -39,7 +40,7 @@ def format_nbytes(config: TransformerConfig, dtype: str) -> int:
     """Bytes of the weights that a model of this config has in a format, counted on a module without its numbers.
 
     Raises:
-        ValueError: for a format that is none of `model.language.DTYPES`.
+        ValueError: for a format that is none of `model.loading.DTYPES`.
     """
     if dtype not in DTYPES:
         raise ValueError(f"The format {dtype!r} is not known; choose one of {', '.join(DTYPES)}.")

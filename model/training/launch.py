@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from model.language import best_device
+from model.devices import best_device
 from model.training.checkpoints import FILE
 from model.training.loop import Run, Settings
 from model.training.objectives import Objective

@@ -23,7 +23,8 @@ from torch import Tensor
 from model.analysis.neuron_index import ENDS, End, NeuronIndex, fingerprint
 from model.cache import KVCache
 from model.hooks import observe
-from model.language import LanguageModel, load
+from model.language import LanguageModel
+from model.loading import load
 from model.sampling import SamplingSettings, draw, ledger
 from model.training.storyteller import CORPORA, YARDSTICK, separator_of
 from model.zoo.catalog import available

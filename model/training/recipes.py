@@ -12,7 +12,8 @@ from pathlib import Path
 
 import torch
 
-from model.language import LanguageModel, load
+from model.language import LanguageModel
+from model.loading import load
 from model.sampling import SamplingSettings
 from model.tokenizer import Tokenizer
 from model.training import positions, reader, translator

@@ -16,7 +16,7 @@ from model.analysis.position_models import SCHEMES
 from model.analysis.projection import DIMENSIONS, PROJECTIONS
 from model.analysis.recurrence import CELLS
 from model.analysis.smaller_caches import BITS
-from model.language import devices
+from model.devices import devices
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG
 from model.zoo.readers import read_config

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
-from model.language import LanguageModel, devices, load, set_threads
+from model.devices import devices, set_threads
+from model.language import LanguageModel
+from model.loading import load
 from model.masks import MaskRule
 from model.trace import Trace
 from pages.kit import limits

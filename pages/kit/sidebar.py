@@ -4,7 +4,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from model.analysis.formats import FORMATS
-from model.language import devices
+from model.devices import devices
 from model.zoo.catalog import KINDS, Entry
 from pages.kit import fetching, limits, loading, navigation, repairs, selection
 from pages.kit.prose import LANGUAGES, Prose

@@ -35,7 +35,7 @@ from model.cache import KVCache
 from model.config import TransformerConfig
 from model.hooks import edit
 from model.kernels import Visible
-from model.language import load
+from model.loading import load
 from model.transformer import Transformer
 from model.zoo.catalog import available
 from tests.model.tiny import some_ids, tiny, tiny_config

@@ -155,7 +155,7 @@ def test_products_are_made_once_and_again_when_a_weight_changes():
 LENGTHS = """
 import psutil
 from model import load
-from model.language import set_threads
+from model.devices import set_threads
 
 set_threads(1)
 lm = load("storyteller", "cpu")

@@ -10,7 +10,7 @@ import torch
 
 from model.hooks import edit, listening
 from model.kernels import explicit
-from model.language import load
+from model.loading import load
 from model.masks import MaskRule
 from model.names import hook_table
 from model.sampling import SamplingSettings

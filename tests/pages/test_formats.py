@@ -10,7 +10,8 @@ import torch
 
 from model import load
 from model.analysis.formats import FORMATS, format_nbytes
-from model.language import LanguageModel, devices
+from model.devices import devices
+from model.language import LanguageModel
 from model.losses import token_losses
 from model.zoo.catalog import CATALOG
 from pages.kit import cost_formats, loading, numbers
