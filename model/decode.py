@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention, silu
 
+from model.block import Block
 from model.cache import KVCache
 from model.hooks import listening
 from model.int8 import Int8Embedding
@@ -28,6 +29,10 @@ class OneToken:
         self.cache, self.layers, self.head = cache, products.layers, products.head
         self.embed = transformer.embed
         self.x = torch.empty(1, c.d_model)
+        self.norms: list[tuple[Tensor, Tensor]] = []
+        for block in transformer.blocks:
+            assert isinstance(block, Block)
+            self.norms.append((block.ln1.weight.float(), block.ln2.weight.float()))
         self.final = transformer.ln_final.weight.float()
         cos, sin = rope_rotation(torch.arange(cache.room)[None], c.d_head, c.rope_theta, c.rope_divisors)
         self.cos, self.sin = cos[0], sin[0]  # (room, 1, 2, D / 2)
@@ -75,8 +80,8 @@ class OneToken:
         sin_first, sin_second = sin
         same = self.cache.dtype == torch.float32
         x = self._embedded(token)  # (1, d_model)
-        for layer, (k_slot, v_slot), (k, v) in zip(self.layers, slots, read, strict=True):
-            layer.qkv.into(row, self._norm(x, layer.norm), self.qkv)
+        for layer, (norm, norm_mlp), (k_slot, v_slot), (k, v) in zip(self.layers, self.norms, slots, read, strict=True):
+            layer.qkv.into(row, self._norm(x, norm), self.qkv)
             torch.mul(self.unturned, cos, out=turned)
             first.addcmul_(second_before, sin_first)
             second.addcmul_(first_before, sin_second)
@@ -84,7 +89,7 @@ class OneToken:
             v_slot.copy_(self.v)
             z = scaled_dot_product_attention(self.q if same else self.q.to(k.dtype), k, v)
             layer.out.add_to(x, z.view(1, -1))
-            layer.gate_and_up.into(row, self._norm(x, layer.norm_mlp), self.gate_and_up)
+            layer.gate_and_up.into(row, self._norm(x, norm_mlp), self.gate_and_up)
             torch.mul(silu(gate, inplace=True), self.up, out=self.post)
             layer.down.add_to(x, self.post)
         self.head.into(row, self._norm(x, self.final), self.logits)

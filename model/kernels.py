@@ -81,6 +81,8 @@ def attention_scores(q: Tensor, k: Tensor, visible: Visible, scale: float | None
 
 def attention_pattern(scores: Tensor) -> Tensor:
     """Softmax over the keys; a row that is all minus infinity becomes 0 (and its gradient stays finite)."""
+    if scores.shape[-1] == 0:
+        return scores  # no key: nothing to share out
     dead = scores.amax(-1, keepdim=True) == -torch.inf
     if scores.device.type == "cpu" and not bool(dead.any()):  # as nearly always; elsewhere the question would wait
         return scores.softmax(-1)

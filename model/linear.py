@@ -41,7 +41,7 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         and x.dtype == weight.dtype == torch.float32
         and x.device.type == weight.device.type == "cpu"
         and not (torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad))
-        and has_onednn()
+        and has_onednn(torch.float32)
     ):
         return onednn_product(x, weight, bias)
     return nn.functional.linear(x, weight, bias)
@@ -60,18 +60,17 @@ def packed_for_onednn(weight: Tensor) -> Tensor:
 
 
 @cache
-def has_onednn() -> bool:
+def has_onednn(dtype: torch.dtype) -> bool:
     """Whether oneDNN's products can be called (torch promises neither them nor their names), on x86 alone.
 
-    On Arm and Apple's processors torch's own choice is the fast one.
+    On Arm and Apple's processors torch's own choice is the fast one. bf16 needs AVX-512.
     """
     if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():
         return False
     try:
-        for dtype in (torch.float32, torch.bfloat16):
-            ones = torch.ones(16, 16, dtype=dtype)
-            onednn_product(ones, packed_for_onednn(ones))
-            onednn_product(ones, ones, ones[0])
+        ones = torch.ones(16, 16, dtype=dtype)
+        onednn_product(ones, packed_for_onednn(ones))
+        onednn_product(ones, ones, ones[0])
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
     return True
@@ -80,7 +79,7 @@ def has_onednn() -> bool:
 def exactly_half(matrix: Tensor) -> tuple[Tensor, float] | None:
     """A matrix in fp32 as one of fp16's numbers, in fp32, and the power of two that they are to be multiplied with.
 
-    None where fp16 would change a number. Weights that were stored in bf16 fit, unless one is 2³² times another.
+    None where fp16 would change a number. Weights that were stored in bf16 fit, unless one is some 2³⁰ times another.
     """
     largest = matrix.abs().max()
     if not (bool(torch.isfinite(largest)) and float(largest) > 0):

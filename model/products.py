@@ -74,7 +74,11 @@ class Product:
 
     def __init__(self, matrix: Tensor) -> None:
         self.matrix = matrix
-        self.way = linear.onednn_product if linear.has_onednn() else functional.linear
+        self.way = linear.onednn_product if linear.has_onednn(matrix.dtype) else functional.linear
+
+    def is_fresh(self) -> bool:
+        """Whether the matrix is still as it was."""
+        return True
 
     def of(self, row: Tensor) -> Tensor:
         """`(1, in)` to `(1, out)`."""
@@ -103,7 +107,27 @@ class SmallProduct(Product):
         x.addmm_(row, self.transposed)
 
 
-class HalfProduct(Product):
+class CopyingProduct(Product):
+    """What reads a copy of its matrix, and so has to know whether that has changed."""
+
+    def __init__(self, matrix: Tensor) -> None:
+        super().__init__(matrix)
+        self.sums = _row_sums(matrix)
+
+    def is_fresh(self) -> bool:
+        return torch.equal(_row_sums(self.matrix), self.sums)
+
+
+def _row_sums(matrix: Tensor) -> Tensor:
+    """A number for each row of a matrix, of all its bits: far faster to take than to copy it.
+
+    torch's own count of changes does not know of those through `.data`, and does not count in inference mode.
+    """
+    whole = all(n * matrix.itemsize % 8 == 0 for n in (matrix.shape[1], matrix.storage_offset()))
+    return (matrix.view(torch.int64) if whole else matrix.double()).sum(1)
+
+
+class HalfProduct(CopyingProduct):
     """The same, equal sums in fp32, where each weight is a number of fp16 times `unit`: half the bytes are read."""
 
     def __init__(self, matrix: Tensor, half: Tensor, unit: float) -> None:
@@ -120,14 +144,14 @@ class HalfProduct(Product):
         x.add_(linear.half_product(row, self.copy), alpha=self.unit)
 
 
-class BFloat16Product(Product):
+class BFloat16Product(CopyingProduct):
     """The same in bf16: row and product are rounded to it, what flows stays fp32."""
 
     row_dtype = torch.bfloat16
 
     def __init__(self, matrix: Tensor) -> None:
         super().__init__(matrix)
-        self.copy = linear.packed_for_onednn(matrix) if linear.has_onednn() else None
+        self.copy = linear.packed_for_onednn(matrix) if linear.has_onednn(torch.bfloat16) else None
 
     def of(self, row: Tensor) -> Tensor:
         return self.way(row.bfloat16(), self.matrix if self.copy is None else self.copy)
@@ -168,22 +192,30 @@ def _product(layers: Sequence[Module], halved: bool) -> Product | None:
 
 
 class Layer(NamedTuple):
-    """A block's products, and the gains of its two norms in fp32."""
+    """A block's products."""
 
-    norm: Tensor
     qkv: Product
     out: Product
-    norm_mlp: Tensor
     gate_and_up: Product
     down: Product
 
 
 class Products(NamedTuple):
-    """A transformer's products, and of which state of its weights they are."""
+    """A transformer's products, and where in memory its weights were when they were made."""
 
-    state: tuple[tuple[int, int], ...]
+    places: list[int]
     layers: list[Layer]
     head: Product
+
+    def are_fresh(self, transformer: Transformer) -> bool:
+        """Whether the weights are still where and what they were."""
+        return self.places == _places(transformer) and all(
+            product.is_fresh() for layer in [*self.layers, [self.head]] for product in layer
+        )
+
+
+def _places(transformer: Transformer) -> list[int]:
+    return [tensor.data_ptr() for tensor in (*transformer.parameters(), *transformer.buffers())]
 
 
 _prepared: WeakKeyDictionary[Transformer, Products] = WeakKeyDictionary()
@@ -200,17 +232,16 @@ def products_of(transformer: Transformer) -> Products | None:
         return None
     if transformer.weights_dtype not in (torch.float32, torch.bfloat16, torch.int8):
         return None
-    state = tuple((t.data_ptr(), t._version) for t in (*transformer.parameters(), *transformer.buffers()))
     with _preparing:
         known = _prepared.get(transformer)
-        if known is None or known.state != state:
-            known = _prepare(transformer, state)
+        if known is None or not known.are_fresh(transformer):
+            known = _prepare(transformer)
             if known is not None:
                 _prepared[transformer] = known
         return known
 
 
-def _prepare(transformer: Transformer, state: tuple[tuple[int, int], ...]) -> Products | None:
+def _prepare(transformer: Transformer) -> Products | None:
     halved = _may_be_halved(transformer)
     layers = []
     for block in transformer.blocks:
@@ -220,10 +251,9 @@ def _prepare(transformer: Transformer, state: tuple[tuple[int, int], ...]) -> Pr
         qkv, out, gate_and_up, down = (_product(parts, halved) for parts in read)
         if qkv is None or out is None or gate_and_up is None or down is None:
             return None
-        norms = block.ln1.weight.float(), block.ln2.weight.float()
-        layers.append(Layer(norms[0], qkv, out, norms[1], gate_and_up, down))
+        layers.append(Layer(qkv, out, gate_and_up, down))
     head = _product([transformer.embed if transformer.unembed is None else transformer.unembed], halved)
-    return None if head is None else Products(state, layers, head)
+    return None if head is None else Products(_places(transformer), layers, head)
 
 
 def _may_be_halved(transformer: Transformer) -> bool:
@@ -236,7 +266,7 @@ def copies_nbytes(transformer: Transformer) -> int:
     if transformer.device.type != "cpu" or not is_llama(transformer.config):
         return 0
     if transformer.weights_dtype == torch.bfloat16:
-        return transformer.nbytes if linear.has_onednn() else 0
+        return transformer.nbytes if linear.has_onednn(torch.bfloat16) else 0
     return transformer.nbytes // 2 if _may_be_halved(transformer) and linear.has_half_kernel() else 0
 
 

@@ -231,7 +231,7 @@ class _Clock:
 
     def at(self, name: str) -> None:
         part = _part_before(name)
-        if part is None or (part.endswith("embed") and part in self.seconds):
+        if part is None or (part in ("embed", "encoder.embed") and part in self.seconds):
             return
         begun, self.last = self.last, self._now()
         if part:

@@ -104,7 +104,7 @@ def products(lm: LanguageModel) -> list[Callable[[], None]]:
         (linear, matrices),
         (torch.mm, [m.t().contiguous() for m in matrices]),
     ]
-    if has_onednn():
+    if has_onednn(lm.dtype):
         ways += [(onednn_product, matrices), (onednn_product, [packed_for_onednn(m) for m in matrices])]
 
     def run(way: Callable[[torch.Tensor, Any], torch.Tensor], of: list[Any]) -> Callable[[], None]:

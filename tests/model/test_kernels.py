@@ -241,3 +241,10 @@ def test_what_lies_in_unused_slots_never_matters(positions, window, bits, pieces
         outs.append(torch.cat(parts, dim=1))
     assert outs[0].isfinite().all()
     assert torch.equal(*outs)
+
+
+def test_where_there_is_no_key_at_all_the_output_is_zero():
+    q, nothing = torch.randn(1, 2, 3, 8), torch.empty(1, 2, 0, 8)
+    attended = explicit(q, nothing, nothing, Visible())
+    assert attended.pattern.shape == (1, 2, 3, 0)
+    assert torch.equal(attended.out, torch.zeros(1, 2, 3, 8))
