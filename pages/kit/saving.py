@@ -13,6 +13,6 @@ _component = register("saving", "saving_rows.js", "saving_paint.js", "saving.js"
 
 def attend(say: Prose) -> None:
     """Listen for clicks on the captions of this page."""
-    words = {kind: say.plain(f"save_{kind}") for kind in ("png", "csv")}
+    words = {kind: say.plain(f"save_{kind}") for kind in ("png", "csv", "failed")}
     with st.container(key="saving_part"):
         _component(data={"words": words}, key="saving")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from model.language import LanguageModel
 from pages.kit.palette import LIGHT
+from pages.kit.prose import COMMON, Prose
 from tests.browser.conftest import Server, Visits
 from tests.pages.visit import traced
 
@@ -69,3 +71,62 @@ def test_figures_are_saved_as_pictures_and_as_numbers(app: Server, visit: Visits
     shown = np.array([float(row[-1] or "nan") for row in table[1:]]).reshape(pattern.shape)
     np.testing.assert_allclose(shown[visible], pattern[visible], atol=1e-6)
     assert np.isnan(shown[~visible]).all(), "masked is not zero"
+
+
+_FIGURE = """
+import streamlit as st
+from pages.kit import figures, saving, show
+from pages.kit.figures import RowToken, TokenRow
+from pages.kit.palette import LIGHT
+from pages.kit.prose import COMMON, Prose
+
+with st.container(key="section_table"):
+    row = TokenRow("1,234", "=1+1", ("1,234", "−1,234"))
+    names = ("−5", "@SUM(1)", "-", "+1", "-2+3", "\\"", "=\\"a,b\\"")
+    rows = [row, *(TokenRow("0", name, ("−5", "2.5·10⁻³")) for name in names)]
+    st.html(figures.token_table(rows, LIGHT, columns=["#", "+token", "text", "1,000"], label=""))
+    show.caption(show.Kind.MEASURED, "measured", "a table")
+with st.container(key="section_row", width=150):
+    st.html(figures.token_row([RowToken("a" + "👩‍👩‍👧😀é" * 12, 0.5, "−0.5")], LIGHT, description=""))
+    show.caption(show.Kind.MEASURED, "measured", "a row")
+with st.container(key="section_late"):
+    st.html("<div id='late'></div>")
+    show.caption(show.Kind.MEASURED, "measured", "a figure that is drawn later")
+saving.attend(Prose(COMMON))
+"""
+
+
+def test_texts_stay_as_they_are_and_what_fails_is_told(serve: Callable[[str], Server], visit: Visits) -> None:
+    page = visit(serve(_FIGURE).url)
+    page.wait_for_function("window.atlasCaptioned")
+    table = rows(page, "table")
+    assert table[0] == ["#", "'+token", "text", "1,000"], "a title is no value"
+    assert table[1] == ["1234", "'=1+1", "1,234", "-1234"], "numerals are read in columns of values alone"
+    names = ["−5", "'@SUM(1)", "'-", "+1", "'-2+3", '"', '\'="a,b"']
+    assert table[2:] == [["0", name, "−5", "0.0025"] for name in names], "no spreadsheet runs a token"
+
+    # Broken over several lines, an emoji or a letter with its marks stays whole.
+    page.evaluate(
+        """window.painted = [], CanvasRenderingContext2D.prototype.fillText = (text) => painted.push(text), 0"""
+    )
+    saved(page, "row", "png")
+    painted = page.evaluate("painted")
+    assert painted[:4] == ["a", "👩‍👩‍👧", "😀", "é"]
+    assert painted[:-1] == ["a", *["👩‍👩‍👧", "😀", "é"] * 12]
+    assert rows(page, "row") == [["a" + "👩‍👩‍👧😀é" * 12, "-0.5"]]
+
+    # Looked at before its figure is there, a button wakes when it is.
+    button = page.locator(".st-key-section_late [data-save=csv]")
+    button.hover()
+    expect(button).to_be_disabled()
+    expect(button).to_have_attribute("title", Prose(COMMON).plain("save_csv"))
+    page.mouse.move(0, 0)
+    page.evaluate("late.outerHTML = '<div class=\"atlas-late\">drawn</div>'")
+    button.hover()
+    expect(button).to_be_enabled()
+    assert rows(page, "late") == [["drawn"]]
+
+    page.evaluate("HTMLCanvasElement.prototype.toBlob = (then) => then(null), 0")
+    page.locator(".st-key-section_row [data-save=png]").click()
+    expect(page.get_by_role("alert")).to_have_text(Prose(COMMON).plain("save_failed"))
+    assert "no picture" in visit.errors.pop(), "the console knows why"

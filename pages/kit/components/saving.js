@@ -67,21 +67,40 @@ async function save(button, page) {
   if (!others.length) return;
   const paper = getComputedStyle(document.querySelector(".stApp")).backgroundColor;
   const canvas = await painted(others, paper);
-  canvas.toBlob((blob) => blob && download(blob, `${name}.png`));
+  const blob = await new Promise((done) => canvas.toBlob(done));
+  if (!blob) throw new Error(`no picture of ${canvas.width} × ${canvas.height} pixels`);
+  download(blob, `${name}.png`);
+}
+
+/** Says for a moment, beside the buttons, that nothing was saved. */
+function regret(button, words) {
+  const place = button.parentElement;
+  place.querySelector("[role=alert]")?.remove();
+  const note = document.createElement("span");
+  note.setAttribute("role", "alert");
+  note.textContent = words;
+  place.append(note);
+  setTimeout(() => note.remove(), 10_000);
 }
 
 export default function ({ data }) {
   const page = () => document.querySelector(".stApp").dataset.atlasPage ?? data.page;
   const click = (event) => {
     const button = event.target.closest?.("[data-save]");
-    if (button) save(button, page());
+    if (!button) return;
+    save(button, page()).catch((error) => {
+      console.error(error);
+      regret(button, data.words.failed);
+    });
   };
   const name = (event) => {
     const button = event.target.closest?.("[data-save]");
-    if (!button || button.title) return;
+    if (!button) return;
     button.title = data.words[button.dataset.save];
     const caption = button.closest(".atlas-caption");
-    button.disabled = !captioned(button.closest("[data-testid=stMain]")).some(([, own]) => own === caption); // of words alone
+    // Of words alone there is nothing to save. A figure may be drawn later, and a disabled button would hear no more of it.
+    const empty = !captioned(button.closest("[data-testid=stMain]")).some(([, own]) => own === caption);
+    button.setAttribute("aria-disabled", String(empty));
   };
   window.atlasCaptioned = () => captioned(document.querySelector("[data-testid=stMain]")); // for tests
   const heard = [["click", click], ["pointerover", name], ["focusin", name]];

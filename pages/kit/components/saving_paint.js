@@ -146,8 +146,11 @@ function words(node, style, strokes, clip, alpha) {
     range.setStart(node, from);
     range.setEnd(node, to);
     const boxes = Array.from(range.getClientRects()).filter((box) => box.width);
-    if (boxes.length > 1 && to - from > 1) { // broken in the middle
-      for (let i = from; i < to; i++) put(i, i + 1);
+    if (boxes.length > 1 && graphemes(node.data.slice(from, to)).length > 1) { // broken in the middle
+      for (const sign of graphemes(node.data.slice(from, to))) {
+        put(from, from + sign.length);
+        from += sign.length;
+      }
       return;
     }
     const [box] = boxes;
@@ -170,7 +173,7 @@ async function drawing(svg, box) {
   const [from, to] = [[svg, ...svg.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
   from.forEach((one, i) => {
     const style = getComputedStyle(one);
-    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity"]) {
+    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font", "text-anchor"]) {
       to[i].style.setProperty(name, style.getPropertyValue(name));
     }
   });

@@ -14,8 +14,13 @@ function rowsOf(figure) {
   return [[inside.textContent ?? ""]];
 }
 
+const VALUES = "td:not(.token, .text), dd, small, code, .n"; // every other cell names something, often with a token
+
 function cellsOf(elements) {
-  const cells = Array.from(elements, (cell) => (cell.innerText ?? cell.textContent).trim().replace(/\s*\n+\s*/g, " · "));
+  const cells = Array.from(elements, (cell) => {
+    const text = (cell.innerText ?? cell.textContent).trim().replace(/\s*\n+\s*/g, " · ");
+    return cell.matches(VALUES) ? read(text) : text;
+  });
   while (cells.length && cells.at(-1) === "") cells.pop(); // a bar has no text
   return cells;
 }
@@ -80,17 +85,21 @@ function tileRows(levels, { tiles: [down, across], layers_along: along }) {
   return rows;
 }
 
-/** Rows as CSV. What the app prints for people (−1,234 and 2.1·10⁻³) becomes what programs read. */
-function csv(rows) {
+const NUMERAL = /^[−+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?(e-?\d+)?$/;
+
+/** A value as the app prints it for people (−1,234 and 2.1·10⁻³) as a number; what is none stays as it is. */
+function read(text) {
   const digits = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+  const plain = text.replace(/·10(⁻?)([⁰¹²³⁴⁵⁶⁷⁸⁹]+)$/, (_, minus, power) => `e${minus && "-"}${Array.from(power, (d) => digits.indexOf(d)).join("")}`);
+  return NUMERAL.test(plain) ? Number(plain.replace("−", "-").replaceAll(",", "")) : text;
+}
+
+/** Rows as CSV. Numbers stand as programs read them, texts as they are, but none that a spreadsheet would run. */
+function csv(rows) {
   const cell = (value) => {
     if (typeof value === "number") return Number.isFinite(value) ? String(value) : "";
     let text = String(value ?? "");
-    const power = text.match(/^([−-]?[\d.]+)·10(⁻?)([⁰¹²³⁴⁵⁶⁷⁸⁹]+)$/);
-    if (power) text = `${power[1]}e${power[2] ? "-" : ""}${Array.from(power[3], (d) => digits.indexOf(d)).join("")}`;
-    if (/^[−+-]?\d{1,3}(,\d{3})*(\.\d+)?(e-?\d+)?$|^[−+-]?\d+(\.\d+)?(e-?\d+)?$/.test(text)) {
-      return text.replace("−", "-").replaceAll(",", "");
-    }
+    if (/^[=+\-@＝＋－＠\t\r\n]/.test(text) && !NUMERAL.test(text)) text = `'${text}`; // would begin a formula
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return rows.map((row) => row.map(cell).join(",")).join("\r\n");

@@ -11,7 +11,7 @@ from pages.kit.palette import Palette
 
 @dataclass(frozen=True)
 class TokenRow:
-    """One row: a number in front, the token as people read it, further cells as they are printed."""
+    """One row: a number in front, the token as people read it, then texts, and a count as the last cell."""
 
     number: str
     label: str
@@ -34,8 +34,11 @@ def token_table(
     for row in rows:
         if len(row.cells) + 2 != len(columns):
             raise ValueError(f"{row.label!r} has {len(row.cells) + 2} cells for {len(columns)} columns")
-        cells = "".join(f"<td>{html_text(cell)}</td>" for cell in row.cells)
-        body.append(f"<tr><td>{html_text(row.number)}</td><th scope='row'>{html_text(row.label)}</th>{cells}</tr>")
+        texts = "".join(f"<td class='text'>{html_text(cell)}</td>" for cell in row.cells[:-1])
+        counts = "".join(f"<td>{html_text(cell)}</td>" for cell in row.cells[-1:])
+        body.append(
+            f"<tr><td>{html_text(row.number)}</td><th scope='row'>{html_text(row.label)}</th>{texts}{counts}</tr>"
+        )
     rows_html = f"<tbody>{''.join(body)}</tbody>"
     return table("tokens", head, rows_html, palette, _css(palette), label=label, height=height)
 
