@@ -60,7 +60,7 @@ class Lines {
     const family = getComputedStyle(this.root).fontFamily;
     this.font = (strong, size = 13) => `${strong ? 650 : 400} ${size}px ${family}`;
     const code = getComputedStyle(this.root).getPropertyValue("--st-code-font");
-    this.numbers = `12px ${code || "monospace"}`;
+    this.numerals = `12px ${code || "monospace"}`;
     const total = Math.max(labelsQ.length, labelsK.length) * Lines.ROW + 2 * Lines.INSET;
     this.frame.style.maxHeight = `${most}px`;
     this.spacer.style.height = `${total}px`;
@@ -160,7 +160,7 @@ class Lines {
     pen.fillText(text, edge, y);
     if (!(weight >= Math.max(this.data.threshold, 0.5 * 10 ** -this.data.digits))) return;
     const wide = pen.measureText(text).width;
-    pen.font = this.numbers;
+    pen.font = this.numerals;
     pen.fillStyle = muted;
     pen.fillText(format(weight, this.data.digits), edge + out * (wide + 10), y);
   }

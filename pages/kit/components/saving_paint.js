@@ -53,8 +53,10 @@ async function gather(node, strokes, clip, alpha) {
     add((pen) => pen.drawImage(image, box.left, box.top, box.width, box.height));
     return;
   }
-  // What scrolls is painted whole, what is cut off for good is cut off here, too.
-  const inner = style.overflowX === "hidden" && style.overflowY !== "auto" ? (clip ? within(box, clip) : box) : clip;
+  // What scrolls is painted whole where nothing stands below it; what is cut off for good is cut off here, too.
+  const covered = /auto|scroll/.test(style.overflowY) && node.scrollHeight > node.clientHeight + 1 && node.nextElementSibling;
+  const cut = covered || (style.overflowX === "hidden" && style.overflowY !== "auto");
+  const inner = cut ? (clip ? within(box, clip) : box) : clip;
   for (const child of (node.shadowRoot ?? node).childNodes) {
     if (child.nodeType === Node.ELEMENT_NODE && child.localName !== "style") await gather(child, strokes, inner, seen);
     if (child.nodeType === Node.TEXT_NODE) words(child, style, strokes, inner, seen);

@@ -47,36 +47,38 @@ function plotRows(graph) {
     if (trace.type === "heatmap") {
       deep = true;
       const shown = Array.isArray(trace.customdata) && typeof trace.customdata[0]?.[0] === "number" ? trace.customdata : trace.z;
-      shown.forEach((line, r) => Array.from(line).forEach((value, c) => {
-        rows.push([name, place(across, trace, "x", c, line.length), place(down, trace, "y", r, shown.length), value]);
-      }));
+      const [x, y] = [places(across, trace, "x", shown[0].length), places(down, trace, "y", shown.length)];
+      shown.forEach((line, r) => Array.from(line).forEach((value, c) => rows.push([name, x[c], y[r], value])));
     } else {
-      const count = Math.max(trace.x?.length ?? 0, trace.y?.length ?? 0);
-      for (let i = 0; i < count; i++) {
+      const [x, y] = [named(across, trace.x), named(down, trace.y)];
+      const points = trace.type.startsWith("scatter") && typeof trace.customdata?.[0] === "string" ? trace.customdata : [];
+      for (let i = 0; i < Math.max(x.length, y.length); i++) {
         if (trace.z) deep = true;
-        rows.push([name, named(across, trace.x?.[i]), named(down, trace.y?.[i]), ...(trace.z ? [trace.z[i]] : [])]);
+        rows.push([points.length ? untagged(points[i]) : name, x[i], y[i], ...(trace.z ? [trace.z[i]] : [])]);
       }
     }
   }
   return [["", ...heads, ...(deep ? ["value"] : [])], ...rows];
 }
 
-/** What is written at a place of an axis, else the place itself. */
-function named(axis, value) {
-  const at = Array.from(axis.tickvals ?? []).findIndex((tick) => Math.abs(tick - value) < 1e-6);
-  return at >= 0 && axis.ticktext ? untagged(axis.ticktext[at]) : value;
+/** What is written at the places of an axis, if each of them has a name there; else the places, which are numbers. */
+function named(axis, values) {
+  const ticks = new Map(Array.from(axis.ticktext ? axis.tickvals ?? [] : [], (tick, i) => [Number(tick), axis.ticktext[i]]));
+  const names = Array.from(values ?? [], (value) => ticks.get(Number(value)));
+  return axis.type !== "log" && names.every((name) => name !== undefined) ? names.map(untagged) : Array.from(values ?? []);
 }
 
-/** Where cell `i` of `count` stands: cells are given by their middles, by their edges, or by a first one and a step. */
-function place(axis, trace, letter, i, count) {
+/** Where `count` cells stand: they are given by their middles, by their edges, or by a first one and a step. */
+function places(axis, trace, letter, count) {
   const given = trace[letter];
-  if (!given) return named(axis, (trace[`${letter}0`] ?? 0) + i * (trace[`d${letter}`] ?? 1));
-  return named(axis, given.length > count ? (given[i] + given[i + 1]) / 2 : given[i]);
+  const at = (i) => (given.length > count ? (given[i] + given[i + 1]) / 2 : given[i]);
+  const stepped = (i) => (trace[`${letter}0`] ?? 0) + i * (trace[`d${letter}`] ?? 1);
+  return named(axis, Array.from({ length: count }, (_, i) => (given ? at(i) : stepped(i))));
 }
 
 /** The overview of all heads: levels from 1 (nothing) to 255 (all), 0 where a cell is masked or between two tiles. */
 function tileRows(levels, { tiles: [down, across], layers_along: along }) {
-  const rows = [["layer", "head", "query", "key", "attention"]];
+  const rows = [["layer", "head", "query", "key", "attention, to 1/254"]];
   levels.forEach((line, y) => Array.from(line).forEach((level, x) => {
     if (level < 1) return;
     const [r, c] = [Math.floor(y / (down + 1)), Math.floor(x / (across + 1))];
