@@ -2,10 +2,12 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image, ImageColor
 from playwright.sync_api import Page, expect
 
@@ -71,6 +73,43 @@ def test_figures_are_saved_as_pictures_and_as_numbers(app: Server, visit: Visits
     shown = np.array([float(row[-1] or "nan") for row in table[1:]]).reshape(pattern.shape)
     np.testing.assert_allclose(shown[visible], pattern[visible], atol=1e-6)
     assert np.isnan(shown[~visible]).all(), "masked is not zero"
+
+
+def test_saved_numbers_keep_their_digits_and_say_whose_they_are(
+    app: Server, visit: Visits, storyteller: LanguageModel
+) -> None:
+    page = visit(f"{app.url}/recurrence")
+    expect(page.locator(".st-key-section_why sup")).to_have_count(1)
+    page.wait_for_function("window.atlasCaptioned")
+    reach = [float(row[2]) for row in rows(page, "reach")[1:] if row[0] == "RNN"]
+    assert len(reach) == 128
+    assert 0 < min(reach) < 1e-20
+    assert len({f"{value:.3g}" for value in reach}) > 120, "no value becomes the label of a tick"
+    base, digits, power = re.search(r"([\d.]+)\^127 = ([\d.]+)·10⁻([⁰-⁹¹²³]+)", rows(page, "why")[-1][-1]).groups()
+    exponent = "".join(str("⁰¹²³⁴⁵⁶⁷⁸⁹".index(digit)) for digit in power)
+    assert float(base) ** 127 == pytest.approx(float(f"{digits}e-{exponent}"), rel=0.05)
+
+    page = visit(f"{app.url}/embeddings")
+    expect(page.locator(".st-key-section_map .js-plotly-plot .scatterlayer .point").first).to_be_attached()
+    names = [row[0] for row in rows(page, "map")[1:]]
+    assert all(names)
+    assert any(name.startswith("·cat") for name in names)
+
+    page = visit(f"{app.url}/heads?layer=2&head=1")
+    expect(page.locator(".lines canvas").first).to_be_visible()
+    page.wait_for_function("window.atlasCaptioned")
+    index = page.evaluate(
+        """() => {
+            const [, caption] = atlasCaptioned().find(([figure]) => figure.shadowRoot?.querySelector(".lines"));
+            return [...document.querySelectorAll("[data-save=csv]")].findIndex((button) => caption.contains(button));
+        }"""
+    )
+    with page.expect_download() as download:
+        page.locator("[data-save=csv]").nth(index).click()
+    text = Path(download.value.path()).read_text(encoding="utf-8")
+    weights = [float(row[2] or "nan") for row in list(csv.reader(io.StringIO(text)))[1:]]
+    pattern = traced(storyteller)["blocks.2.attn.hook_pattern"][1].flatten().numpy()
+    np.testing.assert_allclose(np.nan_to_num(weights), pattern, atol=1e-6)
 
 
 _FIGURE = """

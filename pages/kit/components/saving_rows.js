@@ -18,11 +18,19 @@ const VALUES = "td:not(.token, .text), dd, small, code, .n"; // every other cell
 
 function cellsOf(elements) {
   const cells = Array.from(elements, (cell) => {
-    const text = (cell.innerText ?? cell.textContent).trim().replace(/\s*\n+\s*/g, " · ");
+    const text = worded(cell).trim().replace(/\s*\n+\s*/g, " · ");
     return cell.matches(VALUES) ? read(text) : text;
   });
   while (cells.length && cells.at(-1) === "") cells.pop(); // a bar has no text
   return cells;
+}
+
+/** What an element says; a raised exponent gets a sign, without which it would be further digits. */
+function worded(element) {
+  if (!element.querySelector("sup")) return element.innerText ?? element.textContent;
+  const copy = element.cloneNode(true);
+  for (const raised of copy.querySelectorAll("sup")) raised.replaceWith(`^${raised.textContent}`);
+  return copy.textContent;
 }
 
 /** Plotly's own tags and entities taken out of a text. */
