@@ -84,11 +84,12 @@ def _draw_controls(page: Page, layer: int) -> None:
         # A neuron's number means another one in another layer.
         controls.numbered("layer", say.label("layer"), layer, count, lambda new: {"layer": new, "neuron": None})
         if has_direct_effects(page.lm.config):
+            names = {one: say.label(feed_forward_neuron.worded(page, f"order_{one}")) for one in RANKINGS}
             st.segmented_control(
                 say.label("ranked_by"),
                 RANKINGS,
                 key=selection.widget("ranked_by", page.sel.ranked_by),
-                format_func=lambda name: say.label(feed_forward_neuron.worded(page, f"order_{name}")),
+                format_func=names.__getitem__,
                 required=True,
             )
 
@@ -96,6 +97,7 @@ def _draw_controls(page: Page, layer: int) -> None:
 def _draw_ranking(shown: Shown) -> None:
     """The neurons that do most at this token, and the choice of one."""
     page, say, palette, order = shown.page, shown.page.say, shown.page.palette, shown.order
+    layer = shown.of.layer
     first = shown.ranked.first(N_RANKED)
     ids, of_ids = [i for i, _ in first], [value for _, value in first]
     plus = numbers.signed_digits if order == "size" else feed_forward_neuron.plus
@@ -114,14 +116,14 @@ def _draw_ranking(shown: Shown) -> None:
     n = page.lm.config.d_ff
     text = say.plain(f"ranking_caption_{order}", n=n, total=plus(shown.ranked.total), token=shown.label)
     kind = Kind.COMPUTED if order == "effect" else Kind.MEASURED
-    _figure(page, fig, "neuron_ranking", say.plain("ranking_alt", layer=shown.of.layer), text, kind)
+    _figure(page, fig, "neuron_ranking", say.plain("ranking_alt", layer=layer), text, kind)
     with st.container(key="controls_neuron", horizontal=True, vertical_alignment="bottom"):
-        key = selection.widget("neuron", shown.neuron, lambda new: {"layer": shown.of.layer, "neuron": new})
+        key = selection.widget("neuron", shown.neuron, lambda new: {"layer": layer, "neuron": new})
         st.number_input(say.label("neuron"), 0, page.lm.config.d_ff - 1, key=key, width=130)
         key = selection.widget(
             "top_neuron",
             shown.neuron if shown.neuron in ids else None,
-            lambda new: {} if new is None else {"layer": shown.of.layer, "neuron": new},
+            lambda new: {} if new is None else {"layer": layer, "neuron": new},
         )
         st.pills(say.label("ranked"), ids, key=key, format_func=str, label_visibility="collapsed")
 

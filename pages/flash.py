@@ -6,7 +6,7 @@ import streamlit as st
 
 from model.analysis.flash_tiles import ORDERS
 from model.analysis.flash_traffic import BYTES
-from pages.kit import controls, errors, figures, flash_closer, flash_race, numbers, selection, show, tokens
+from pages.kit import controls, errors, figures, flash_closer, flash_race, numbers, selection, show, tickets, tokens
 from pages.kit.components import Picked
 from pages.kit.components.flash import WORDS, Step, flash
 from pages.kit.flash_view import MAX_TILES, View
@@ -17,7 +17,7 @@ from pages.kit.show import Kind, Scale
 def draw(page: Page) -> None:
     view = View.of(page)
     draw_controls(view)
-    st.fragment(draw_walk)(view)
+    tickets.fragment(page.lm, draw_walk, view)
     left, right = st.columns([2, 1], gap="large")
     with left:
         draw_checks(view)

@@ -5,6 +5,7 @@ import streamlit as st
 from pages.kit import (
     errors,
     selection,
+    tickets,
     tokens,
     writing,
     writing_choice,
@@ -30,7 +31,7 @@ def draw(page: Page) -> None:
         st.info(page.say("no_way"))
         return
     with work.in_whole_run():
-        st.fragment(draw_work)(page, work)
+        tickets.fragment(page.lm, draw_work, page, work)
 
 
 def draw_work(page: Page, work: Writing) -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 from model.analysis.one_hot import look_up
 from model.analysis.text_bytes import ByteRun, byte_runs, measure
 from model.tokenizer import MergeStep, Tokenizer
-from pages.kit import errors, figures, numbers, show, tokenizer_kinds, tokenizer_training, tokens, vocabulary
+from pages.kit import errors, figures, numbers, show, tickets, tokenizer_kinds, tokenizer_training, tokens, vocabulary
 from pages.kit.components import Shade
 from pages.kit.figures import ByteGroup, Cell, MergeRow, Strip
 from pages.kit.kept import kept
@@ -22,9 +22,9 @@ def draw(page: Page) -> None:
     position = _first_word(page) if page.sel.query is None else page.sel.query
     draw_strip(page, position)
     draw_bytes(page, position)
-    st.fragment(draw_merges)(page)
-    st.fragment(tokenizer_kinds.draw)(page)
-    st.fragment(vocabulary.draw)(page)
+    tickets.fragment(page.lm, draw_merges, page)
+    tickets.fragment(page.lm, tokenizer_kinds.draw, page)
+    tickets.fragment(page.lm, vocabulary.draw, page)
     draw_numbers(page, position)
     tokenizer_training.draw(page)
 

@@ -50,7 +50,7 @@ def offered(page: Page) -> list[CacheChoice]:
 def _draw_controls(page: Page) -> CacheChoice:
     say, sel, n = page.say, page.sel, len(page.run.tokens)
     counts = head_counts(page.lm.config.n_kv_heads)
-    heads = sel.kv_heads or counts[0]
+    heads, own_bits = sel.kv_heads or counts[0], _own_bits(page)
     with st.container(key="controls_smaller", horizontal=True, vertical_alignment="bottom"):
         key = selection.widget("kv_heads", heads)
         if len(counts) <= controls.MAX_BUTTONS:
@@ -59,7 +59,7 @@ def _draw_controls(page: Page) -> CacheChoice:
             say.label("choose_bits"),
             (0, *BITS),
             key=selection.widget("bits", sel.bits),
-            format_func=lambda bits: say.label("as_computed", bits=_own_bits(page)) if bits == 0 else f"INT{bits}",
+            format_func=lambda bits: say.label("as_computed", bits=own_bits) if bits == 0 else f"INT{bits}",
             required=True,
         )
         st.number_input(

@@ -143,14 +143,14 @@ def _slider(
 
 
 def _options(page: Page, name: str, options: tuple[int, ...], idle: _Idle, *, off: int) -> None:
-    value = getattr(page.sel, name)
+    say, value = page.say, getattr(page.sel, name)
     with st.container(width=WIDTH, gap=None):
-        label(page, name, page.say.plain("off") if value == off else f"{value:,}")
+        label(page, name, say.plain("off") if value == off else f"{value:,}")
         st.select_slider(
-            page.say.label(name),
+            say.label(name),
             sorted({*options, value}),
             key=selection.widget(name, value),
-            format_func=lambda n: page.say.label("off") if n == off else f"{n:,}",
+            format_func=lambda n: say.label("off") if n == off else f"{n:,}",
             disabled=idle.greedy(name),
             label_visibility="collapsed",
         )

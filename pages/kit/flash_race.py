@@ -8,7 +8,7 @@ import streamlit as st
 
 from model.analysis.attention_race import CPU_LONGEST, LENGTHS, Point, Shape, contenders, lengths, measure
 from model.analysis.flash_traffic import BYTES
-from pages.kit import errors, figures, numbers, selection, show
+from pages.kit import errors, figures, numbers, selection, show, tickets
 from pages.kit.figures import Series
 from pages.kit.flash_view import View
 from pages.kit.live_work import LiveWork
@@ -89,7 +89,7 @@ def draw(view: View) -> None:
         if race.lengths[-1] < possible:
             st.caption(say("race_bound_memory", most=race.lengths[-1], asked=possible))
         auto = race.running
-        st.fragment(_draw_race, run_every=TICK if auto else None)(view, race, auto)
+        tickets.fragment(page.lm, _draw_race, view, race, auto, run_every=TICK if auto else None)
 
 
 def _shape(view: View, device: str) -> Shape:

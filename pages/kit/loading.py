@@ -4,6 +4,8 @@ import gc
 import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 TRACE_BYTES = 128 * 2**20
 ROOM_FOR = 2.25  # long runs of a large model: the page on attention compares two, others add some short ones
 MODEL_BYTES = int(os.environ.get("ATLAS_MODEL_MEMORY", 4_000)) * 10**6  # the operator's limit is in MB
+Cached = TypeVar("Cached", bound="CachedFunc[..., Any]")
+# Called when models leave the memory. By name: page files are run anew each time, and what they have is in here once.
+_leaving: dict[str, Callable[[], None]] = {}
+_told: dict[str, Callable[[Sequence[LanguageModel]], None]] = {}
 
 
 class ModelCache(SharedCache[str, LanguageModel]):
@@ -66,16 +72,9 @@ def _load(name: str, weights: str, device: str) -> LanguageModel:
     return lm
 
 
-Cached = TypeVar("Cached", bound="CachedFunc[..., Any]")
-_leaving: dict[str, Callable[[], None]] = {}
-
-
-_told: dict[str, Callable[[Sequence[LanguageModel]], None]] = {}
-
-
 def when_models_leave(let_go: Callable[[Sequence[LanguageModel]], None]) -> None:
     """Have `let_go` called with the models that have just left the memory."""
-    _told[let_go.__module__] = let_go
+    _told[f"{let_go.__module__}.{let_go.__qualname__}"] = let_go
 
 
 def leaves_with_a_model(cached: Cached) -> Cached:
@@ -83,25 +82,24 @@ def leaves_with_a_model(cached: Cached) -> Cached:
 
     Nothing is lost but time. Without it a table of the model's size would outlive the model.
     """
-    _leaving[cached.__qualname__] = cached.clear  # page files are run anew each time: by name, not once more
+    _leaving[f"{cached.__module__}.{cached.__qualname__}"] = cached.clear
     return cached
 
 
 def _settle(dropped: Sequence[LanguageModel]) -> None:
     """A model was loaded, and these have left the memory for it: let go of all that holds them."""
+    steps: list[Callable[[], object]] = []
     if dropped:
-        limits.forget_excerpts()
-        for forget in list(_leaving.values()):
-            forget()
-        for let_go in list(_told.values()):
-            let_go(dropped)
-        for old in dropped:
-            _traces().forget(old)
-        gc.unfreeze()
+        steps += [limits.forget_excerpts, *_leaving.values()]
+        steps += [partial(let_go, dropped) for let_go in list(_told.values())]
+        steps += [partial(_traces().forget, old) for old in dropped]
+        steps += [gc.unfreeze]
     # Streamlit collects after every script run. What is loaded now stays: take it out of the collector's way, or
     # each of those runs walks through all of torch.
-    gc.collect()
-    gc.freeze()
+    steps += [gc.collect, gc.freeze]
+    with ExitStack() as stack:  # which calls them all, the last one first, and raises an error when it is through
+        for step in reversed(steps):
+            stack.callback(step)
 
 
 @st.cache_resource(show_spinner=False)

@@ -21,10 +21,10 @@ _FIELDS = {
 
 def choose_preset(page: Page) -> None:
     """The box that names the model; choosing another forgets what was changed."""
-    say, sel = page.say, page.sel
+    say, sel, loaded = page.say, page.sel, page.lm.name
 
     def name(plan: str) -> str:
-        return say.plain("plan_loaded", model=page.lm.name) if plan == plans.LOADED else PRESETS[plan].name
+        return say.plain("plan_loaded", model=loaded) if plan == plans.LOADED else PRESETS[plan].name
 
     st.selectbox(
         say.label("plan"),

@@ -7,11 +7,12 @@ import numpy as np
 import streamlit as st
 
 from model.analysis.cache_race import Race
-from pages.kit import errors, figures, loading, numbers, selection, show
+from pages.kit import errors, figures, numbers, selection, show, tickets
 from pages.kit.figures import Series, style
 from pages.kit.live_work import LiveWork
 from pages.kit.page import Page
 from pages.kit.show import Kind, Scale
+from pages.kit.tickets import later
 
 MAX_SECONDS = 20.0  # of writing, in both lanes together, before it asks to go on
 TICK = 0.25  # seconds between two looks; more than a tick takes, so that clicks get through
@@ -33,12 +34,12 @@ class Racing(LiveWork):
 
 def current(page: Page, n: int) -> Racing:
     """The race of the page's run; begun anew when model, text or length changed."""
-    of = (page.sel.model, id(loading.chosen(page.sel)), tuple(page.run.tokens), n)
-    kept: Racing | None = st.session_state.get(_KEY)
+    of = (page.sel.model, id(page.lm), tuple(page.run.tokens), n)
+    kept: Racing | None = tickets.value(st.session_state.get(_KEY))
     if kept is not None and kept.of == of:
         return kept
     begun = Racing(Race(page.lm.transformer, page.run.tokens, n), of)
-    st.session_state[_KEY] = begun
+    st.session_state[_KEY] = tickets.issue(page.lm, begun)
     return begun
 
 
@@ -49,7 +50,8 @@ def forget() -> None:
 
 def draw(page: Page, racing: Racing, layer: int, kv_head: int, after: Callable[[Page, Racing], None]) -> None:
     """The race and the cache that grows in it; `after` draws below when it is over."""
-    st.fragment(_draw, run_every=TICK if racing.running else None)(page, racing, layer, kv_head, racing.running, after)
+    run_every = TICK if racing.running else None
+    tickets.fragment(page.lm, _draw, page, racing, layer, kv_head, racing.running, after, run_every=run_every)
 
 
 def _draw(
@@ -74,9 +76,11 @@ def _draw_buttons(page: Page, racing: Racing) -> None:
     say, race = page.say, racing.race
     with st.container(key="race_buttons", horizontal=True, vertical_alignment="center", gap="small"):
         if racing.running:
-            st.button(say.label("stop"), key="race_stop", icon=":material/stop:", on_click=racing.stop)
+            st.button(say.label("stop"), key="race_stop", icon=":material/stop:", on_click=later(racing, Racing.stop))
         elif not race.done:
-            st.button(say.label("go_on"), key="race_on", icon=":material/play_arrow:", on_click=racing.go_on)
+            st.button(
+                say.label("go_on"), key="race_on", icon=":material/play_arrow:", on_click=later(racing, Racing.go_on)
+            )
         st.button(say.label("again"), key="race_again", icon=":material/replay:", on_click=forget)
         if racing.stopped:
             st.caption(say(f"stopped_{racing.stopped}", seconds=f"{MAX_SECONDS:.0f}"), width="content")

@@ -10,7 +10,7 @@ import streamlit as st
 
 from model.analysis.recall_task import CHANCE, EVERY, STEPS, SYMBOLS, Learner, Recall, Task, chance_loss
 from model.analysis.recurrence import KINDS
-from pages.kit import errors, figures, navigation, numbers, recurrence_data, selection, show
+from pages.kit import errors, figures, navigation, numbers, recurrence_data, selection, show, tickets
 from pages.kit.choices import RECALL_DISTANCES
 from pages.kit.figures import Series, style
 from pages.kit.live_work import LiveWork
@@ -79,9 +79,8 @@ def draw(page: Page) -> None:
             st.button(say.label("recall_start"), key="recall_start", type="primary", on_click=partial(_begin, task))
         lesson = _lesson(task)
         _draw_waiting(page, task)
-        st.fragment(_draw_lesson, run_every=TICK if lesson is not None and lesson.running else None)(
-            page, task, lesson, lesson is not None and lesson.running
-        )
+        auto = lesson is not None and lesson.running
+        tickets.fragment(page.lm, _draw_lesson, page, task, lesson, auto, run_every=TICK if auto else None)
 
 
 def _begin(task: Task) -> None:

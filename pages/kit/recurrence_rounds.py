@@ -11,7 +11,7 @@ from model.analysis.recurrence import KINDS, Build, build_network
 from model.analysis.recurrence import Kind as Network
 from model.analysis.recurrence_rounds import rounds
 from model.analysis.recurrence_time import TimeRace
-from pages.kit import errors, figures, navigation, numbers, recurrence_data, show
+from pages.kit import errors, figures, navigation, numbers, recurrence_data, show, tickets
 from pages.kit.figures import Series, Strip
 from pages.kit.live_work import LiveWork
 from pages.kit.page import Page
@@ -62,7 +62,8 @@ def draw(page: Page) -> None:
         if timing is not None and timing.running and navigation.arrived():
             timing.interrupt("away")  # what was measured with a break in between does not compare
         if timing is not None and timing.race.build == build:
-            st.fragment(_draw_times, run_every=TICK if timing.running else None)(page, timing, timing.running)
+            run_every = TICK if timing.running else None
+            tickets.fragment(page.lm, _draw_times, page, timing, timing.running, run_every=run_every)
 
 
 @dataclass

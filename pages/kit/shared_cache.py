@@ -51,6 +51,11 @@ class SharedCache(Generic[Key, Value]):
         with self._lock:
             return key in self._sizes()
 
+    def holds(self, value: Value) -> bool:
+        """Whether this very value is kept."""
+        with self._lock:
+            return any(self._entries[key].future.result() is value for key in self._sizes())
+
     @property
     def nbytes(self) -> int:
         """Bytes of all finished values."""

@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from model.analysis.bpe_training import N_BYTES, BpeTraining
-from pages.kit import errors, figures, numbers, selection, show
+from pages.kit import errors, figures, numbers, selection, show, tickets
 from pages.kit.components import CHIP_WORDS, chips
 from pages.kit.figures import Series, TokenRow
 from pages.kit.kept import kept
@@ -72,7 +72,7 @@ def draw(page: Page) -> None:
             st.session_state[_KEY] = _learned(say.plain("training_passage"), FIRST_SIZE)
         lesson: Lesson = st.session_state[_KEY]
         auto = lesson.running
-        st.fragment(_draw_lesson, run_every=TICK if auto else None)(page, lesson, auto)
+        tickets.fragment(page.lm, _draw_lesson, page, lesson, auto, run_every=TICK if auto else None)
 
 
 def _learned(text: str, size: int) -> Lesson:

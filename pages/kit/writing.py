@@ -1,15 +1,11 @@
-"""The continuations that a visitor sees being written, for one text and its settings.
-
-A session has only a ticket for them: so they can be let go from outside, when their model leaves the memory.
-"""
+"""The continuations that a visitor sees being written, for one text and its settings."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
-from weakref import WeakKeyDictionary, ref
 
 import streamlit as st
 
@@ -17,7 +13,7 @@ from model.analysis.beam_continuation import BeamContinuation
 from model.analysis.continuations import Continuation, least_probable
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
-from pages.kit import loading
+from pages.kit import tickets
 from pages.kit.page import Page
 from pages.kit.selection import RANGES, Selection
 
@@ -176,59 +172,20 @@ def room(lm: LanguageModel, prompt: tuple[int, ...]) -> int:
     return max(0, lm.config.max_positions - len(prompt))
 
 
-class Ticket:
-    """What a session has: as long as it is there, so are its continuations."""
-
-
-_writings: WeakKeyDictionary[Ticket, Writing] = WeakKeyDictionary()
-
-
-def kept(ticket: Ticket | None) -> Writing | None:
-    """The continuations behind a ticket; None where there are none, or no longer."""
-    return None if ticket is None else _writings.get(ticket)
-
-
-def leave(models: Sequence[LanguageModel]) -> None:
-    """Let go of what these models were writing, for whomever."""
-    for ticket, work in list(_writings.items()):
-        if any(work.lm is lm for lm in models):
-            _writings.pop(ticket, None)
-
-
-loading.when_models_leave(leave)
-
-
 def current(page: Page) -> Writing:
     """The continuations of the page's run; begun anew when text, model, settings, length or number changed.
 
     A text that was rewound to a token written here is the same writing.
     """
     sel, ids = page.sel, tuple(page.run.tokens)
-    known = kept(st.session_state.get(_KEY))
+    known: Writing | None = tickets.value(st.session_state.get(_KEY))
     # The model itself is compared: one that left the memory and was loaded again is another.
     same = known is not None and known.lm is page.lm and _settings(known.sel) == _settings(sel)
     if known and same and (known.prompt == ids or known.rewound(ids)):
         return known
     begun = Writing(page.lm, sel, ids, list(_rows(page.lm, ids, sel)), min(sel.length, room(page.lm, ids)))
-    ticket = Ticket()
-    _writings[ticket] = begun
-    st.session_state[_KEY] = ticket
+    st.session_state[_KEY] = tickets.issue(page.lm, begun)
     return begun
-
-
-def later(work: Writing, do: Callable[..., object], *given: Any) -> Callable[..., None]:
-    """For a control's callback: `do(work, *given, …)`, if the continuations are still there.
-
-    They are held weakly: Streamlit keeps the callbacks of controls that are no longer drawn.
-    """
-    held = ref(work)
-
-    def call(*more: Any) -> None:
-        there = held()
-        if there is not None:
-            do(there, *given, *more)
-
-    return call
 
 
 def forget() -> None:

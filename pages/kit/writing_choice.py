@@ -6,7 +6,8 @@ from model.analysis.continuations import WrittenToken
 from pages.kit import figures, limits, numbers, selection, show
 from pages.kit.page import Page
 from pages.kit.show import Kind
-from pages.kit.writing import Writing, later
+from pages.kit.tickets import later
+from pages.kit.writing import Writing
 from pages.kit.writing_texts import name
 
 

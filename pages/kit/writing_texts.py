@@ -9,7 +9,8 @@ from pages.kit.components.continuations import WORDS, Chip, continuations
 from pages.kit.components.continuations import Row as Card
 from pages.kit.page import Page
 from pages.kit.show import Kind, Scale
-from pages.kit.writing import Row, Writing, later
+from pages.kit.tickets import later
+from pages.kit.writing import Row, Writing
 
 
 def draw(page: Page, work: Writing) -> None:

@@ -12,7 +12,8 @@ from pages.kit import limits, numbers, selection, show, writing_sums
 from pages.kit.components import tree as component
 from pages.kit.page import Page
 from pages.kit.show import Kind, Scale
-from pages.kit.writing import Writing, later
+from pages.kit.tickets import later
+from pages.kit.writing import Writing
 from pages.kit.writing_texts import name
 
 TREE_SECONDS = 0.25  # at least, between two trees while texts are being written

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from model.config import TransformerConfig
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
-from pages.kit import limits, loading, writing
+from pages.kit import limits, loading, tickets
 from pages.kit.choices import Selection
 from pages.kit.loading import ModelCache
 from pages.kit.prose import Prose, code
@@ -53,7 +53,7 @@ def ids(app: AppTest) -> list[list[int]]:
 
 
 def state(app: AppTest) -> Writing:
-    work = writing.kept(app.session_state["atlas_writing"])
+    work = tickets.value(app.session_state["atlas_writing"])
     assert work is not None
     return work
 
@@ -258,10 +258,23 @@ def test_a_model_that_leaves_is_let_go_by_those_who_are_elsewhere(monkeypatch: p
     monkeypatch.setattr(loading, "models", lambda: models)
     app = opened(text=TEXT, length=4)
     ticket = app.session_state["atlas_writing"]
-    assert writing.kept(ticket) is not None
+    assert tickets.value(ticket) is not None
     models.get("reader")  # somebody else's, and there is room for one
-    assert writing.kept(ticket) is None
+    assert tickets.value(ticket) is None
     assert ids(written(app.run())) == ids(opened(text=TEXT, length=4))
+
+
+def test_a_model_that_leaves_is_held_by_no_reader_who_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = ModelCache(limit=1)
+    monkeypatch.setattr(loading, "models", lambda: models)
+    app = opened(text=TEXT, length=4)
+    assert tickets.value(app.session_state["atlas_writing"]).lm is models.get("storyteller")
+    assert app._fragment_storage._fragments, "kept until this reader's next run"
+    old = weakref.ref(models.get("storyteller"))
+    models.get("reader")  # somebody else's, and there is room for one
+    gc.unfreeze()
+    gc.collect()
+    assert old() is None
 
 
 def test_a_model_that_left_the_memory_and_came_back_writes_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """The page on the KV cache: the race, the grid, the measured ways and the sizes, against what is computed here."""
 
+import gc
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -10,10 +12,10 @@ from model.analysis.smaller_caches import CacheChoice, cache_cost
 from model.cache import KVCache
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
-from pages.kit import limits, loading, numbers, racing
+from pages.kit import limits, loading, numbers, racing, tickets
 from pages.kit.figures import Lane, cache_grid, lane, style
 from pages.kit.limits import MAX_TOKENS
-from pages.kit.loading import run_ids
+from pages.kit.loading import ModelCache, run_ids
 from pages.kit.palette import DARK, LIGHT
 from pages.kit.prose import Prose
 from tests.cases import TEXTS
@@ -34,7 +36,9 @@ def opened(**parameters: object) -> AppTest:
 
 
 def state(app: AppTest) -> racing.Racing:
-    return app.session_state["atlas_cache_race"]
+    racing = tickets.value(app.session_state["atlas_cache_race"])
+    assert racing is not None
+    return racing
 
 
 def test_both_lanes_write_the_greedy_text(storyteller: LanguageModel) -> None:
@@ -53,6 +57,22 @@ def test_both_lanes_write_the_greedy_text(storyteller: LanguageModel) -> None:
     assert "at 12 of 12 places" in said(app)
     assert race.largest_difference < 1e-3
     assert numbers.power_of_ten(race.largest_difference) in said(app)
+
+
+def test_a_model_that_leaves_is_held_by_no_race_of_an_idle_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = ModelCache(limit=1)
+    monkeypatch.setattr(loading, "models", lambda: models)
+    app = opened(text=TEXT, race=4)
+    text = state(app).race.text
+    old = weakref.ref(models.get("storyteller").transformer)
+    models.get("reader")  # somebody else's, and there is room for one
+    gc.unfreeze()
+    gc.collect()
+    assert old() is None
+    assert tickets.value(app.session_state["atlas_cache_race"]) is None
+    while well(app.run()) and state(app).running:
+        pass
+    assert state(app).race.text == text
 
 
 def test_the_curves_are_the_measured_times() -> None:

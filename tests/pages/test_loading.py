@@ -1,5 +1,6 @@
 """Traces are made once, shared by readers who ask at the same time, and kept within a bound of bytes."""
 
+import gc
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -230,6 +231,34 @@ def test_a_waiting_reader_sees_the_words_of_the_choices() -> None:
     assert loading._shown("gpt2", "bfloat16", "cpu") == "gpt2 · bf16 · CPU …"
     for name in ("bfloat16", "int8"):
         assert len({Prose(COMMON, lang).label(f"weights_{name}") for lang in LANGUAGES}) == 1
+
+
+def test_all_are_told_of_a_model_that_leaves_even_when_one_of_them_fails(
+    lm: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+
+    def fails(models: Sequence[LanguageModel]) -> None:
+        raise ValueError("no")
+
+    def first(models: Sequence[LanguageModel]) -> None:
+        told.append(("first", *models))
+
+    def second(models: Sequence[LanguageModel]) -> None:
+        told.append(("second", *models))
+
+    traces = TraceCache()
+    traces.get(lm, (1, 2))
+    monkeypatch.setattr(loading, "_told", {})
+    monkeypatch.setattr(loading, "_leaving", {})
+    monkeypatch.setattr(loading, "_traces", lambda: traces)
+    for let_go in (fails, first, second, first):  # all of one module
+        loading.when_models_leave(let_go)
+    with pytest.raises(ValueError, match="no"):
+        loading._settle([lm])
+    assert told == [("first", lm), ("second", lm)]
+    assert traces.sizes() == {}
+    assert gc.get_freeze_count() > 0
 
 
 @pytest.mark.parametrize("fails", [False, True])
