@@ -111,7 +111,8 @@ def draw_pairs(page: Page) -> None:
 
 
 def _with_word(texts: list[str], place: int, new: str) -> dict[str, str]:
-    return {"words": ", ".join(new if at == place else text for at, text in enumerate(texts))}
+    texts[place] = new  # the boxes share the list: what was typed in one before the others are drawn again stays
+    return {"words": ", ".join(texts)}
 
 
 def _draw_triangles(page: Page, words: list[Word], pairs: list[Pair], closest: int) -> None:

@@ -67,8 +67,8 @@ def _draw_inputs(page: Page, word: str, texts: list[str]) -> None:
 
 
 def _with_sentence(texts: list[str], place: int, new: str) -> dict[str, str]:
-    one_line = " ".join(new.split("\n"))
-    return {"sentences": "\n".join(one_line if at == place else text for at, text in enumerate(texts))}
+    texts[place] = " ".join(new.split("\n"))  # shared by the boxes, as in `pages/embeddings.py`
+    return {"sentences": "\n".join(texts)}
 
 
 def _find(page: Page, word: str, texts: list[str]) -> list[_Vectors] | None:

@@ -229,6 +229,18 @@ def test_a_third_sentence_may_be_missing_a_word_may_not() -> None:
     assert "not the same tokens in all sentences" in said(page)
 
 
+def test_what_is_typed_in_several_boxes_before_the_page_is_drawn_again_all_stays() -> None:
+    page = opened()
+    page.text_input(key="choose_compared_a").set_value("king")
+    page.text_input(key="choose_compared_b").set_value("queen")
+    page.text_input(key="choose_sentence_1").set_value("The cat sat.")
+    page.text_input(key="choose_sentence_3").set_value("My cat ran.")
+    well(page.run())
+    assert selection(page).words == "king, queen, money"
+    first, _, third = selection(page).sentences.split("\n")
+    assert (first, third) == ("The cat sat.", "My cat ran.")
+
+
 def test_turning_changes_what_is_shown_and_the_address() -> None:
     page = opened()
     page.button_group(key="choose_projection").set_value("tsne")
