@@ -226,7 +226,7 @@ def test_a_download_can_be_stopped_and_a_failure_is_said(offer, monkeypatch):
     app.button(key="get_fetched").click().run()
     assert fetching.jobs().get("fetched").ended.wait(20)
     app = well(app.run())
-    assert any("连不上有 fetched 的地方" in caption.value for caption in app.caption)
+    assert any("连不上提供 fetched 的下载源" in caption.value for caption in app.caption)
 
 
 def test_what_pages_keep_of_a_model_leaves_with_it(monkeypatch):
