@@ -71,14 +71,14 @@ class Trace:
         unique = uuid.uuid4() if self._edited else None
         self.id = hashlib.sha256(repr((described, unique)).encode()).hexdigest()[:16]
 
-    def _inputs(self) -> tuple[Tensor, Tensor | None]:
+    def inputs(self) -> tuple[Tensor, Tensor | None]:
         """Ids and attention mask, `(1, T)`."""
         device = self._transformer.device
         ids = torch.tensor([self.tokens], device=device)
         mask = (torch.arange(len(self.tokens), device=device) >= self.padding)[None] if self.padding else None
         return ids, mask
 
-    def _source_ids(self) -> Tensor | None:
+    def source_ids(self) -> Tensor | None:
         """The source's ids `(1, S)`, where there is one."""
         return torch.tensor([self.source], device=self._transformer.device) if self.source else None
 
@@ -89,11 +89,11 @@ class Trace:
             self._kept[name] = value[0]
             clock.at(name)
 
-        ids, mask = self._inputs()
+        ids, mask = self.inputs()
         passes: list[Pass] = []
         with torch.no_grad(), observe(keep):
             clock.start()
-            self._transformer(ids, mask, rule=self.rule, passes=passes, encoder_ids=self._source_ids())
+            self._transformer(ids, mask, rule=self.rule, passes=passes, encoder_ids=self.source_ids())
         self.timings = clock.seconds
         return passes[0]
 
@@ -135,13 +135,13 @@ class Trace:
         q = self._kept[f"{layer}.hook_rot_q" if rotated else f"{layer}.hook_q"]
         k = self._kept[f"{layer}.hook_rot_k" if rotated else f"{layer}.hook_k"]
         v = self._kept[f"{layer}.hook_v"]
-        source = self._source_ids()
+        source = self.source_ids()
         if layer.endswith("cross_attn"):
             visible = self._source_visible
         elif layer.startswith("encoder.") and source is not None:
             visible = self._transformer.visible(source, rule=MaskRule(causal=False))
         else:  # not kept, because masks and biases grow with the square of the length
-            visible = self._transformer.visible(*self._inputs(), self.rule)
+            visible = self._transformer.visible(*self.inputs(), self.rule)
         q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
         return q, k, v, visible
 

@@ -237,11 +237,9 @@ def switched_off(run: Trace, lm: LanguageModel, neurons: Sequence[Neuron], posit
     if not off:
         return Change(position, before, before)
     # The same pass as the run's own, to the last bit, but nothing of it is recorded: that takes a third of the time.
-    ids = torch.tensor([run.tokens], device=lm.device)
-    mask = (torch.arange(len(run.tokens), device=lm.device) >= run.padding)[None] if run.padding else None
-    source = torch.tensor([run.source], device=lm.device) if run.source else None
+    ids, mask = run.inputs()
     with torch.no_grad(), lm.edit(dict.fromkeys(off, silence)):
-        logits = lm.transformer(ids, mask, rule=run.rule, encoder_ids=source)[0, position]
+        logits = lm.transformer(ids, mask, rule=run.rule, encoder_ids=run.source_ids())[0, position]
     return Change(position, before, logits.cpu().double())
 
 
