@@ -105,3 +105,10 @@ def test_model_imports_only_what_comes_before(path: Path) -> None:
     assert own in ORDER, f"add {own} to the import order"
     parts = {name.split(".")[1] for name in imports if name.startswith("model.")}
     assert {part for part in parts & set(ORDER) if ORDER.index(part) > ORDER.index(own)} == set()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests" / "browser").glob("test_*.py")), ids=lambda path: path.stem)
+def test_browser_tests_bear_an_element_that_stands_there_twice(path: Path) -> None:
+    """See tests/browser/conftest.py: a list of texts is waited for, a text alone fails at once on two elements."""
+    alone = re.compile(r"\.(?:not_)?to_(?:have|contain)_text\((?!\[)")
+    assert [line for line in path.read_text(encoding="utf-8").splitlines() if alone.search(line)] == []

@@ -2,6 +2,9 @@
 
 `app` is the running app, `serve(source)` runs any other Streamlit script, `visit(url, …)` opens a page and, when the
 test ends, checks that the browser's console has no error. `settled(page)` waits until Streamlit has drawn a run.
+
+While a page is drawn again, an element can stand there twice, old and new. So tests expect a list of texts: that waits
+until there is just one of it, where a text alone fails at once on two.
 """
 
 import os

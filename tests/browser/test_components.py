@@ -139,7 +139,7 @@ def test_screen_readers_hear_the_pick(serve: Serve, visit: Visits) -> None:
     cells.marks.focus()
     page.keyboard.press("ArrowDown")
     spoken = page.locator(".atlas [aria-live]")
-    expect(spoken).to_have_text(f"Frage 1 ·cat, Antwort 0 The, first {6 / 36:.4f}, second −0.33, third {6 / 36:.3f}")
+    expect(spoken).to_have_text([f"Frage 1 ·cat, Antwort 0 The, first {6 / 36:.4f}, second −0.33, third {6 / 36:.3f}"])
     expect(cells.marks).to_have_attribute("aria-label", "attention")
 
 

@@ -81,6 +81,6 @@ def test_two_words_typed_one_after_the_other_both_stay(app: Server, visit: Visit
         box = page.locator(f'[class*="st-key-choose_compared_{place}"] input')
         box.fill(word)
         box.press("Tab")
-    expect(page.locator(".st-key-pairs_table")).to_contain_text("king – queen")
+    expect(page.locator(".st-key-pairs_table")).to_contain_text(["king – queen"])
     settled(page)
     assert "words=king%2C+queen%2C+money" in page.url

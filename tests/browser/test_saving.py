@@ -167,5 +167,5 @@ def test_texts_stay_as_they_are_and_what_fails_is_told(serve: Callable[[str], Se
 
     page.evaluate("HTMLCanvasElement.prototype.toBlob = (then) => then(null), 0")
     page.locator(".st-key-section_row [data-save=png]").click()
-    expect(page.get_by_role("alert")).to_have_text(Prose(COMMON).plain("save_failed"))
+    expect(page.get_by_role("alert")).to_have_text([Prose(COMMON).plain("save_failed")])
     assert "no picture" in visit.errors.pop(), "the console knows why"
