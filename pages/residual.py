@@ -8,6 +8,7 @@ import streamlit as st
 
 from model.analysis.norm_steps import HALVES, NORMS, Half, NormSteps, norm_steps
 from model.analysis.residual import Stream, stream
+from model.config import Norm
 from model.trace import Trace
 from pages.kit import controls, figures, numbers, residual_depth, selection, show, tokens
 from pages.kit.figures import Mark, Series, Step, Strip, Term
@@ -21,7 +22,7 @@ def draw(page: Page) -> None:
     measured = _stream(run)
     busiest = measured.rewritten_most(position)
     layer = busiest[0] if sel.layer is None else sel.layer
-    half: Half = next((one for one in HALVES if one == sel.half), HALVES[busiest[1]])
+    half = sel.half or HALVES[busiest[1]]
     with st.container(key="controls_residual", horizontal=True, vertical_alignment="bottom"):
         count = page.lm.config.n_layers
         controls.numbered("layer", say.label("layer"), layer, count)
@@ -111,7 +112,7 @@ def draw_sums(page: Page, measured: Stream, position: int, layer: int) -> None:
         show.caption(Kind.MEASURED, say.plain("measured"), say.plain("sums_caption", worst=worst))
 
 
-def draw_norms(page: Page, steps: dict[str, NormSteps], position: int, layer: int, half: Half) -> None:
+def draw_norms(page: Page, steps: dict[Norm, NormSteps], position: int, layer: int, half: Half) -> None:
     """One vector through LayerNorm and RMSNorm."""
     say, token = page.say, page.run.labels[position]
     number = steps[NORMS[0]].largest if page.sel.number is None else page.sel.number
@@ -184,7 +185,7 @@ def _arithmetic(page: Page, of: NormSteps, number: int) -> list[Step]:
     return steps
 
 
-def draw_try(page: Page, measured: Stream, steps: dict[str, NormSteps], position: int, layer: int) -> None:
+def draw_try(page: Page, measured: Stream, steps: dict[Norm, NormSteps], position: int, layer: int) -> None:
     """What there is to see in this run, in its own numbers."""
     say, token = page.say, page.run.labels[position]
     st.markdown(say("try_title"))

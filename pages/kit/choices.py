@@ -6,16 +6,17 @@ from model.analysis.alignment import head_names
 from model.analysis.attention_race import LENGTHS
 from model.analysis.attention_steps import MASK_KINDS
 from model.analysis.beam_continuation import ALPHAS, WIDTHS
-from model.analysis.depth import DEPTHS, PLACEMENTS
+from model.analysis.depth import DEPTHS, PLACEMENTS, Placement
 from model.analysis.flash_tiles import ORDERS
 from model.analysis.flash_traffic import BYTES, CHIPS
 from model.analysis.formats import FORMATS
 from model.analysis.neuron_effects import RANKINGS
-from model.analysis.norm_steps import HALVES, NORMS
+from model.analysis.norm_steps import HALVES, NORMS, Half
 from model.analysis.position_models import SCHEMES
 from model.analysis.projection import DIMENSIONS, PROJECTIONS
-from model.analysis.recurrence import CELLS
+from model.analysis.recurrence import CELLS, Cell
 from model.analysis.smaller_caches import BITS
+from model.config import Norm, Positions
 from model.devices import devices
 from model.sampling import SamplingSettings
 from model.zoo.catalog import CATALOG
@@ -101,10 +102,10 @@ class Selection:
     rollout_to: int | None = None
     mask: str | None = None
     scaling: bool = True
-    half: str | None = None
+    half: Half | None = None
     number: int | None = None
-    norm: str = NORMS[0]
-    placement: str = PLACEMENTS[0]
+    norm: Norm = NORMS[0]
+    placement: Placement = PLACEMENTS[0]
     depth: int = 24
     block_q: int | None = None
     block_k: int | None = None
@@ -144,7 +145,7 @@ class Selection:
     machine: str = machines.HERE
     bandwidth: float | None = None
     tflops: float | None = None
-    scheme: str | None = None
+    scheme: Positions | None = None
     position: int | None = None
     pair: int | None = None
     theta: float | None = None
@@ -158,7 +159,7 @@ class Selection:
     written: int | None = None
     read: int | None = None
     instead: str | None = None
-    cell: str = CELLS[0]
+    cell: Cell = CELLS[0]
     cell_length: int = 128
     cell_hidden: int = 32
     gate_bias: int = 2

@@ -14,6 +14,7 @@ from model.analysis.position_views import (
     table_difference,
     wavelengths,
 )
+from model.config import Positions
 from model.language import LanguageModel
 from pages.kit import figures, numbers, position_data, selection, show
 from pages.kit.choices import MAX_POSITIONS, TABLE_WIDTHS, THETAS
@@ -25,9 +26,9 @@ PAPER_THETA = 10_000.0
 OPENING_WAVELENGTH = 32  # positions: a pair that is seen to turn
 
 
-def model_of(page: Page, scheme: str) -> LanguageModel:
+def model_of(page: Page, scheme: Positions) -> LanguageModel:
     """The loaded model where it has this scheme, else the small one that has."""
-    return page.lm if page.lm.config.positions == scheme else position_data.models()[scheme]  # type: ignore[index]
+    return page.lm if page.lm.config.positions == scheme else position_data.models()[scheme]
 
 
 def position_slider(page: Page) -> int:

@@ -2,12 +2,11 @@
 
 import time
 from dataclasses import dataclass
-from typing import cast
 
 import streamlit as st
 
 from model.analysis.recall_task import VOCABULARY
-from model.analysis.recurrence import KINDS, Build, Cell, Kind, renumbered
+from model.analysis.recurrence import KINDS, Build, Kind, renumbered
 from model.analysis.recurrence_reach import Reach, StepFactor, Survival, gradient_reach, step_factor, survival
 from pages.kit.page import Page
 
@@ -30,11 +29,6 @@ def build(page: Page, vocabulary: int = VOCABULARY) -> Build:
     return Build(sel.cell_hidden, vocabulary, sel.gate_bias, sel.cell_gain)
 
 
-def cell(page: Page) -> Cell:
-    """The chosen cell."""
-    return cast(Cell, page.sel.cell)
-
-
 def own_ids(page: Page) -> tuple[int, ...] | None:
     """The reader's tokens, numbered anew, where they are what is read."""
     return renumbered(tuple(page.run.tokens)) if page.sel.cell_length == 0 else None
@@ -55,7 +49,7 @@ def measured(page: Page) -> Measured:
         reach[kind] = _reach(kind, of, ids, length, page.sel.cell_seed)
         left[kind] = _survival(kind, of, ids, length, page.sel.cell_seed)
     place.empty()
-    return Measured(length, reach, left, _factor(cell(page), of, ids, length, page.sel.cell_seed))
+    return Measured(length, reach, left, _factor(page.sel.cell, of, ids, length, page.sel.cell_seed))
 
 
 def colours(page: Page) -> dict[Kind, str]:

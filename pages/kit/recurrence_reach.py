@@ -70,7 +70,7 @@ def _draw_reach(page: Page, found: Measured) -> None:
 
 def _reached(page: Page, found: Measured) -> list[str]:
     """What the figure shows, in its own numbers."""
-    say, reach = page.say, found.reach[recurrence_data.cell(page)]
+    say, reach = page.say, found.reach[page.sel.cell]
     if found.length < 3:
         return [say("reach_short", n=found.length)]
     name, n, last = say.plain(reach.kind), found.length - 1, reach.relative[-1]
@@ -85,7 +85,7 @@ def _reached(page: Page, found: Measured) -> list[str]:
 
 def _draw_why(page: Page, found: Measured) -> None:
     say, cell, factor = page.say, page.sel.cell, found.factor
-    reach = found.reach[recurrence_data.cell(page)]
+    reach = found.reach[cell]
     st.header(say("why_title"), anchor=False)
     st.markdown(say("why"))
     st.markdown(say(f"formula_{cell}"))
@@ -164,7 +164,7 @@ def _draw_left(page: Page, found: Measured) -> None:
     text = say.plain("left_caption", runs=found.survival["attention"].runs)
     caption = show.caption_html(Kind.MEASURED, say.plain("measured"), text, palette=page.palette)
     show.figure(fig, "left", alt=say.plain("left_alt"), caption=caption)
-    one, other = found.survival[recurrence_data.cell(page)], found.survival["attention"]
+    one, other = found.survival[page.sel.cell], found.survival["attention"]
     section = "left_found" if one.lost_at is None else "left_lost"
     values = {"value": _size(one.ratios[-1]), "attention": _size(other.ratios[-1]), "n": lengths[-1]}
     st.markdown(say(section, name=say.plain(one.kind), lost=one.lost_at or 0, **values))

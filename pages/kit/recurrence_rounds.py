@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
 
 import numpy as np
 import streamlit as st
@@ -30,7 +29,7 @@ def draw(page: Page) -> None:
         st.markdown(say("rounds"))
         n = min(len(page.run.tokens), SHOWN)
         counts, colours = {}, recurrence_data.colours(page)
-        pair: tuple[Network, Network] = (recurrence_data.cell(page), "attention")
+        pair: tuple[Network, Network] = (page.sel.cell, "attention")
         for column, kind in zip(st.columns(2, gap="large"), pair, strict=True):
             found = _rounds(kind, recurrence_data.build(page), n)
             counts[kind] = len(found)
@@ -155,4 +154,5 @@ def _draw_table(page: Page, race: TimeRace) -> None:
 
 @st.cache_data(show_spinner=False, max_entries=256)
 def _rounds(kind: Network, build: Build, n: int) -> list[list[bool]]:
-    return cast(list[list[bool]], rounds(build_network(kind, build), n).tolist())
+    found: list[list[bool]] = rounds(build_network(kind, build), n).tolist()
+    return found

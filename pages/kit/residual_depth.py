@@ -1,7 +1,6 @@
 """The lower half of the page on the residual stream: untrained stacks, measured while the reader waits."""
 
 import time
-from typing import cast
 
 import streamlit as st
 
@@ -42,15 +41,15 @@ def draw(page: Page) -> None:
 
 def _measure(page: Page) -> dict[tuple[Placement, int], Depth]:
     """The stacks of the chosen depth, and those of the chosen placement; with a bar while it takes long."""
-    norm, chosen = cast(Norm, page.sel.norm), cast(Placement, page.sel.placement)
-    wanted = [(one, page.sel.depth) for one in PLACEMENTS] + [(chosen, d) for d in DEPTHS if d != page.sel.depth]
+    sel = page.sel
+    wanted = [(one, sel.depth) for one in PLACEMENTS] + [(sel.placement, d) for d in DEPTHS if d != sel.depth]
     place, begun = st.empty(), time.perf_counter()
     found = {}
     for done, (placement, depth) in enumerate(wanted):
         if time.perf_counter() - begun > QUIET_SECONDS:
             text = page.say.plain("measuring", done=done, count=len(wanted), depth=depth)
             place.progress(done / len(wanted), text)
-        found[placement, depth] = _depth(norm, placement, depth)
+        found[placement, depth] = _depth(sel.norm, placement, depth)
     place.empty()
     return found
 
@@ -101,7 +100,7 @@ def _draw_depths(page: Page, found: dict[tuple[Placement, int], Depth]) -> None:
     say, sel = page.say, page.sel
     rows = []
     for depth in DEPTHS:
-        one = found[cast(Placement, sel.placement), depth]
+        one = found[sel.placement, depth]
         first, last = one.gradients[0], one.gradients[-1]
         values = (one.growth, first, last, first / last if last else float("nan"))
         name = say.plain("layers", depth=depth)
