@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from model.analysis.feed_forward import (
@@ -20,6 +21,7 @@ from model.analysis.neuron_effects import (
     has_direct_effects,
     strongest,
 )
+from model.language import LanguageModel
 from model.trace import Trace
 from pages.kit import (
     controls,
@@ -261,7 +263,7 @@ def _draw_try(shown: Shown, layers: list[LayerActivity]) -> None:
     st.markdown(say("try_tokens"))
 
 
-def _figure(page: Page, fig, key: str, alt: str, text: str, kind: Kind = Kind.MEASURED) -> None:
+def _figure(page: Page, fig: go.Figure, key: str, alt: str, text: str, kind: Kind = Kind.MEASURED) -> None:
     caption = show.caption_html(kind, page.say.plain(kind.value), text, palette=page.palette)
     show.figure(fig, key, alt=alt, caption=caption)
 
@@ -273,7 +275,7 @@ def _feed_forward_run(run: Trace, layer: int) -> FeedForwardRun:
 
 
 @st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
-def _strongest(run: Trace, _lm, position: int, order: str, layer: int | None) -> Neuron:
+def _strongest(run: Trace, _lm: LanguageModel, position: int, order: str, layer: int | None) -> Neuron:
     return strongest(run, _lm, position, order, layer)
 
 

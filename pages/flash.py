@@ -1,6 +1,8 @@
 """How can it skip the big matrix?"""
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import streamlit as st
 
@@ -12,6 +14,8 @@ from pages.kit.components.flash import WORDS, Step, flash
 from pages.kit.flash_view import MAX_TILES, View
 from pages.kit.page import Page, opening
 from pages.kit.show import Kind, Scale
+
+Option = TypeVar("Option")
 
 
 def draw(page: Page) -> None:
@@ -57,7 +61,14 @@ def draw_controls(view: View) -> None:
         st.html(f'<p class="atlas-remark" role="status">{" ".join(remarks)}</p>')
 
 
-def _choice(view: View, name, options, value, prefix: str, stored=lambda new: new) -> None:
+def _choice(
+    view: View,
+    name: str,
+    options: Sequence[Option],
+    value: Option,
+    prefix: str,
+    stored: Callable[[Option], Option | None] = lambda new: new,
+) -> None:
     """Buttons for one field of the selection. Other numbers are other steps, so the page picks the step anew."""
     say = view.page.say
     st.segmented_control(

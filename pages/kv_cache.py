@@ -91,7 +91,7 @@ def draw_outcome(page: Page, state: Racing) -> None:
     with left:
         st.markdown(say("outcome_title"))
         st.markdown(say("outcome_ratio", n=both, ratio=f"{race.ratio:.1f}"))
-        values = {}
+        values: dict[str, str] = {}
         for name, lane in (("cached", race.cached), ("uncached", race.uncached)):
             first, last = lane.thirds(both)
             values |= {f"{name}_first": numbers.three_digits(first), f"{name}_last": numbers.three_digits(last)}

@@ -179,6 +179,7 @@ def draw_try(page: Page) -> None:
         return
     for key, position in zip(("surest", "surprised"), ends, strict=True):
         there = guesses(page.run, position, 1)
+        assert there.follower is not None  # both ends have a token after them
         values = {"token": labels[position], "follower": labels[position + 1], "guess": _label(page, there.ids[0])}
         probabilities = {
             "p": numbers.probability(there.follower.probability),

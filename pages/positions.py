@@ -45,8 +45,8 @@ def draw_side_by_side(page: Page) -> None:
     labels = models["none"].tokenizer.labels(ids)
     position = position_data.position(sel, len(ids) - 1)
     head = min(sel.slope, models["alibi"].config.n_heads - 1)
-    says = {scheme: np.asarray(position_data.matrix(scheme, len(ids), head)) for scheme in POSITION_SCHEMES}
-    looks = {scheme: np.asarray(position_data.attention(scheme, ids)) for scheme in POSITION_SCHEMES}
+    says = {scheme: position_data.matrix(scheme, len(ids), head) for scheme in POSITION_SCHEMES}
+    looks = {scheme: position_data.attention(scheme, ids) for scheme in POSITION_SCHEMES}
     future = np.triu(np.ones((len(ids), len(ids)), bool), 1)
     with st.container(key="section_side", gap="xsmall"):
         st.header(say("side_title"), anchor=False)
@@ -111,8 +111,8 @@ def draw_details(page: Page) -> None:
         DETAILS[scheme](page)
         with st.container(border=True, key="aside_try"):
             st.markdown(say("try_title"))
-            own = "_loaded" if scheme == page.lm.config.positions == "learned" else ""
-            st.markdown(say(f"try_{scheme}{own}", **_to_try(page, scheme)))
+            loaded = "_loaded" if scheme == own == "learned" else ""
+            st.markdown(say(f"try_{scheme}{loaded}", **_to_try(page, scheme)))
 
 
 def _to_try(page: Page, scheme: str) -> dict[str, str]:

@@ -6,7 +6,8 @@ import streamlit as st
 
 from model.analysis.one_hot import look_up
 from model.analysis.text_bytes import ByteRun, byte_runs, measure
-from model.tokenizer import MergeStep, Tokenizer
+from model.merges import MergeStep
+from model.tokenizer import Tokenizer
 from pages.kit import errors, figures, numbers, show, tickets, tokenizer_kinds, tokenizer_training, tokens, vocabulary
 from pages.kit.components import Shade
 from pages.kit.figures import ByteGroup, Cell, MergeRow, Strip

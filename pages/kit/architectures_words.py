@@ -147,20 +147,17 @@ def _draw_step(three: ThreeModels, found: Alignment, labels: list[str], row: int
         show.figure(fig, "step_bars", alt=say.plain("step_alt", **values), caption=caption)
 
 
-_BY_ID = {Trace: lambda run: run.id}
-
-
-@st.cache_data(show_spinner=False, max_entries=256, hash_funcs=_BY_ID)
+@st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
 def _align(run: Trace, head: Head | None) -> Alignment:
     return align(run) if head is None else align(run, *head)
 
 
-@st.cache_data(show_spinner=False, max_entries=256, hash_funcs=_BY_ID)
+@st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
 def _agreement(run: Trace, n_written: int) -> list[list[float]]:
     scores: list[list[float]] = agreement(run, n_written).tolist()
     return scores
 
 
-@st.cache_data(show_spinner=False, max_entries=256, hash_funcs=_BY_ID)
+@st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})
 def _clearest(run: Trace, n_written: int) -> Head:
     return clearest_head(run, n_written)

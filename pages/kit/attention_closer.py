@@ -84,25 +84,21 @@ def draw_mask(view: View) -> None:
     own, other = (say.plain(f"mask_{kind}") for kind in (view.own_mask, view.other_mask))
     with st.container(key="section_mask", gap="xsmall"):
         st.header(say("leak_title"), anchor=False)
-        if effect.mean_before is None or effect.mean_after is None:
+        before, after = effect.mean_before, effect.mean_after
+        if before is None or after is None:
             st.markdown(say("leak_one_token"))
             return
         left, right = st.columns([1, 1.6], gap="large", vertical_alignment="center")
         with left:
             st.markdown(say("leak", own=own, other=other))
-            st.markdown(_leaked(view, own, other))
+            values = {"own": own, "other": other, "before": numbers.bits(before), "after": numbers.bits(after)}
+            st.markdown(_leaked(view, values))
         with right, st.container(gap="xsmall"):
             _draw_costs(view, own, other)
 
 
-def _leaked(view: View, own: str, other: str) -> str:
+def _leaked(view: View, values: dict[str, str]) -> str:
     say, effect = view.page.say, view.effect
-    values = {
-        "own": own,
-        "other": other,
-        "before": numbers.bits(effect.mean_before),
-        "after": numbers.bits(effect.mean_after),
-    }
     before, after = effect.mean_before_in_sight, effect.mean_after_in_sight
     if before is None or after is None:
         return say("leak_unseen", **values)

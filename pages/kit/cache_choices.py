@@ -1,6 +1,7 @@
 """Smaller caches, measured with the loaded model on the reader's text: part of the page on the cache."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import streamlit as st
@@ -114,7 +115,7 @@ def _draw_bars(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheCho
     ]
     highlight = list(found).index(chosen)
     whole = next(iter(found.values()))
-    bars = {
+    bars: dict[str, tuple[Sequence[float], list[str]]] = {
         "sizes": ([cost.nbytes for cost in found.values()], [numbers.memory(cost.nbytes) for cost in found.values()]),
         "losses": (
             [cost.loss or 0.0 for cost in found.values()],

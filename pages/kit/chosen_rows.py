@@ -1,6 +1,6 @@
 """Some tokens' rows of an attention pattern, chosen by the reader, drawn without the others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ def choose(page: Page) -> None:
     """Which tokens' rows are drawn large: all, unless the reader names some."""
     say, sel, place, labels = page.say, page.sel, page.place, page.run.labels
 
-    def changes(new: list[int]) -> dict[str, object]:
+    def changes(new: list[int]) -> Mapping[str, object]:
         # The head that is shown stays, and a query that is shown too. The control keeps the order of choosing.
         kept = {"layer": place.layer, "head": place.head, "rows": tuple(new) or None}
         return kept if place.query in new or not new else kept | {"query": min(new), "key": None}

@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from model.ledger import Control, Reason
 from pages.kit import selection
 from pages.kit.page import Page
 from pages.kit.selection import RANGES
@@ -23,14 +24,12 @@ def layer_and_head(page: Page) -> tuple[int, int]:
     place, say = page.place, page.say
     rows = {"layer": (place.layer, page.lm.config.n_layers), "head": (place.head, page.lm.config.n_heads)}
     for name, (value, count) in rows.items():
-        # The other one is shown, so it is chosen too: from now on it stays.
-        numbered(
-            name,
-            say.label(name),
-            value,
-            count,
-            lambda new, name=name: {"layer": place.layer, "head": place.head, name: new},
-        )
+
+        def changes(new: int, name: str = name) -> dict[str, int]:
+            # The other one is shown, so it is chosen too: from now on it stays.
+            return {"layer": place.layer, "head": place.head, name: new}
+
+        numbered(name, say.label(name), value, count, changes)
     return place.layer, place.head
 
 
@@ -72,7 +71,7 @@ class _Idle:
         return self.reasons.get("repetition_penalty" if name == "penalty" else name, "off")
 
 
-def sampling_controls(page: Page, reasons: Mapping[str, str] | None = None) -> None:
+def sampling_controls(page: Page, reasons: Mapping[Control, Reason] | None = None) -> None:
     """Temperature, top-p, top-k, min-p, repetition penalty and seed, in one line.
 
     reasons: why the value of a control changes nothing, as `Ledger.no_effect` says it; it is written below the
@@ -80,7 +79,7 @@ def sampling_controls(page: Page, reasons: Mapping[str, str] | None = None) -> N
     """
     sel, say = page.sel, page.say
     greedy = dict.fromkeys(("top_k", "top_p", "min_p", "seed"), "greedy") if sel.temperature == 0 else {}
-    idle = _Idle(page, {**(reasons or {}), **greedy}, keep_room=reasons is not None)
+    idle = _Idle(page, dict[str, str]((reasons or {}).items()) | greedy, keep_room=reasons is not None)
     with st.container(key="controls_sampling", horizontal=True, vertical_alignment="top"):
         _slider(page, "temperature", 0.05, 2.0, idle)
         _slider(page, "top_p", 0.01, 1.0, idle, off=1.0)

@@ -178,15 +178,12 @@ def _draw_meeting(page: Page, word: str, compared: Comparison, layer: int) -> No
     st.html(figures.arithmetic(who, steps, palette))
 
 
-_BY_ID = {Trace: lambda run: run.id}
-
-
-@st.cache_data(show_spinner=False, max_entries=64, hash_funcs=_BY_ID)
+@st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Trace: lambda run: run.id})
 def _compare(one: Trace, positions: tuple[int, ...], other: Trace, others: tuple[int, ...]) -> Comparison:
     return compare(one, positions, other, others)
 
 
-@st.cache_data(show_spinner=False, max_entries=64, hash_funcs=_BY_ID)
+@st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Trace: lambda run: run.id})
 def _others(one: Trace, other: Trace) -> np.ndarray:
     values: np.ndarray = other_words(one, other).numpy()
     return values

@@ -82,7 +82,8 @@ def leaves_with_a_model(cached: Cached) -> Cached:
 
     Nothing is lost but time. Without it a table of the model's size would outlive the model.
     """
-    _leaving[f"{cached.__module__}.{cached.__qualname__}"] = cached.clear
+    # Streamlit gives it the names of its function, which its type does not tell.
+    _leaving[f"{cached.__module__}.{cached.__qualname__}"] = cached.clear  # type: ignore[attr-defined]
     return cached
 
 

@@ -5,6 +5,7 @@ from functools import partial
 import streamlit as st
 
 from model.analysis.neuron_effects import Change, Neuron, expected_change, switched_off
+from model.language import LanguageModel
 from model.trace import Trace
 from pages.kit import figures, numbers, selection, show, switches
 from pages.kit.feed_forward_neuron import Shown, plus, worded
@@ -38,7 +39,7 @@ def draw(shown: Shown) -> None:
 def _draw_switches(shown: Shown, here: Neuron, off: list[Neuron]) -> None:
     say, layer = shown.page.say, shown.of.layer
 
-    def turn(value: bool) -> dict[str, str]:
+    def turn(value: bool) -> dict[str, str | int]:
         others = [one for one in off if one != here]
         return {"off": switches.written([*others, here] if value else others), "layer": here[0], "neuron": here[1]}
 
@@ -108,5 +109,5 @@ def _rounded(value: float) -> float:
 
 
 @st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Trace: lambda run: run.id})
-def _switched_off(run: Trace, _lm, off: tuple[Neuron, ...], position: int) -> Change:
+def _switched_off(run: Trace, _lm: LanguageModel, off: tuple[Neuron, ...], position: int) -> Change:
     return switched_off(run, _lm, off, position)

@@ -81,7 +81,8 @@ def _shaded(
     lm: LanguageModel, ids: Sequence[int], values: Sequence[float], position: int, first: int = 0
 ) -> ShadedText:
     """Of the tokens from `first` on; a piece of several tokens has the activation of its strongest."""
-    pieces, peak, cut = [], None, False
+    pieces: list[tuple[str, float]] = []
+    peak, cut = None, False
     for piece in lm.tokenizer.pieces(list(ids)):
         if piece.end <= first:
             continue

@@ -1,7 +1,6 @@
 """The five small models of the page on positions, loaded once, and what is measured on them, kept within bounds."""
 
-from collections.abc import Sequence
-
+import numpy as np
 import streamlit as st
 
 from model.analysis.position_loss import Binned, binned_loss
@@ -12,8 +11,6 @@ from model.config import Positions
 from model.language import LanguageModel
 from pages.kit.choices import Selection
 from pages.kit.page import Page
-
-MODEL = {LanguageModel: lambda lm: (lm.name, id(lm))}
 
 
 @st.cache_resource(show_spinner=False, max_entries=1)
@@ -40,23 +37,23 @@ def ids_of(page: Page) -> tuple[int, ...]:
     return tuple(lm.tokenizer.encode(page.text)) or (lm.config.bos_id or 0,)
 
 
-@st.cache_data(show_spinner=False, max_entries=64, hash_funcs=MODEL)
+@st.cache_data(show_spinner=False, max_entries=64, hash_funcs={LanguageModel: lambda lm: (lm.name, id(lm))})
 def turned_round(lm: LanguageModel, ids: tuple[int, ...], causal: bool) -> Reordered:
     """A text and the same text backwards, in one model; see `reordered`."""
     return reordered(lm, ids, reversed_pieces(lm.tokenizer.pieces(ids)), causal=causal)
 
 
 @st.cache_data(show_spinner=False, max_entries=32)
-def attention(scheme: Positions, ids: tuple[int, ...]) -> Sequence[Sequence[float]]:
+def attention(scheme: Positions, ids: tuple[int, ...]) -> np.ndarray:
     """Where one of the five looks in a text: the mean over all its layers and heads, as an array (T, T)."""
-    found: Sequence[Sequence[float]] = mean_attention(models()[scheme].trace(ids)).numpy()
+    found: np.ndarray = mean_attention(models()[scheme].trace(ids)).numpy()
     return found
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
-def matrix(scheme: Positions, length: int, head: int) -> Sequence[Sequence[float]]:
+def matrix(scheme: Positions, length: int, head: int) -> np.ndarray:
     """What a scheme says about every two of `length` positions, as an array (length, length)."""
-    found: Sequence[Sequence[float]] = scheme_matrix(models()[scheme].transformer, length, head).numpy()
+    found: np.ndarray = scheme_matrix(models()[scheme].transformer, length, head).numpy()
     return found
 
 

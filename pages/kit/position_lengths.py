@@ -107,7 +107,7 @@ def _draw_here(page: Page) -> None:
             return
         trained = position_data.curves().trained_length
         marks = [Mark(trained, say.plain("trained_to", n=trained))] if one.read[-1] > trained else []
-        bits = {scheme: list(of.bits) for scheme, of in found.items()}
+        bits: dict[str, list[float]] = {scheme: list(of.bits) for scheme, of in found.items()}
         fig = figures.lines(
             one.read,
             _series(page, bits),

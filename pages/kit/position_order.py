@@ -26,16 +26,18 @@ def draw(page: Page) -> None:
                 required=True,
             )
         texts = {lm: _ids(page, lm) for lm in (without, with_)}
-        found = {(lm, causal): position_data.turned_round(lm, texts[lm], causal) for lm in texts for causal in (0, 1)}
+        found = {
+            (lm, causal): position_data.turned_round(lm, texts[lm], causal) for lm in texts for causal in (False, True)
+        }
         ids = texts[without]
-        first, second = ids, [ids[i] for i in found[without, 0].order]
+        first, second = ids, [ids[i] for i in found[without, False].order]
         sentences = {"first": _sentence(without, first), "second": _sentence(without, second)}
         st.markdown(say("order", **sentences))
         if len(without.tokenizer.pieces(ids)) == 1:
             st.markdown(say("order_single"))
         for column, lm in zip(st.columns(2, gap="large"), (without, with_), strict=True):
             with column, st.container(key=f"section_order_{'with' if lm is with_ else 'without'}", gap="xsmall"):
-                _draw_vectors(page, lm, texts[lm], found[lm, 0], own=lm is without)
+                _draw_vectors(page, lm, texts[lm], found[lm, False], own=lm is without)
         if with_.config.positions == "alibi":
             st.markdown(say("order_mirror"))
         _draw_table(page, found)
@@ -81,7 +83,7 @@ def _draw_vectors(page: Page, lm: LanguageModel, ids: tuple[int, ...], of: Reord
     show.figure(fig, f"order_{'without' if own else 'with'}", alt=say.plain("order_alt", name=name), caption=caption)
 
 
-def _draw_table(page: Page, found: dict[tuple[LanguageModel, int], Reordered]) -> None:
+def _draw_table(page: Page, found: dict[tuple[LanguageModel, bool], Reordered]) -> None:
     say = page.say
     rows = []
     for (lm, causal), of in found.items():

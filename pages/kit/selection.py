@@ -139,7 +139,7 @@ def _changed(before: Selection, changes: Mapping[str, Any]) -> Selection:
     if not {"text", "model", "ids", "chat"} & set(changes):
         return repaired(replace(before, **changes))
     # Places of the old text are no mistake of the reader's, so they are not repaired but kept or forgotten.
-    left = dict.fromkeys({"query", "key", "rows"} - set(changes))
+    left: dict[str, Any] = dict.fromkeys({"query", "key", "rows"} - set(changes))
     after = repaired(replace(before, **changes, **left))
     return replace(after, **_same_places(before, after, left))
 

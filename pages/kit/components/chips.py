@@ -59,8 +59,16 @@ def chips(
         ValueError: if the pieces do not follow one another, `shade` has not one finite value (or None) per piece or
         no extent, a position does not exist, or a word is missing.
     """
-    more = {"shade": shade, "ask_next": ask_next, "max_height": max_height, "meanings": meanings}
-    header = encode(pieces, query, key_index, words=words, **more)
+    header = encode(
+        pieces,
+        query,
+        key_index,
+        words=words,
+        shade=shade,
+        ask_next=ask_next,
+        max_height=max_height,
+        meanings=meanings,
+    )
     n_tokens = header["n_tokens"]
     return mount(_component, key, header, (), (n_tokens, n_tokens), on_change)
 

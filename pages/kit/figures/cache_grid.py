@@ -76,9 +76,15 @@ def cache_grid(
         edges = {"x0": start - 0.5, "x1": start + width - 0.5}
         fig.add_shape(type="rect", **edges, y0=-0.5, y1=slots - 0.5, line={"color": palette.line, "width": 1})
         if n < slots:
-            empty = {"fillcolor": style.faded(palette.muted, 0.08), "line": {"color": palette.muted, "width": 1}}
-            empty["line"] |= {"dash": "dot"}
-            fig.add_shape(type="rect", **edges, y0=n - 0.5, y1=slots - 0.5, layer="below", **empty)
+            fig.add_shape(
+                type="rect",
+                **edges,
+                y0=n - 0.5,
+                y1=slots - 0.5,
+                layer="below",
+                fillcolor=style.faded(palette.muted, 0.08),
+                line={"color": palette.muted, "width": 1, "dash": "dot"},
+            )
         fig.add_annotation(
             x=start - 0.5,
             y=1,

@@ -110,14 +110,11 @@ def heads_overview(
     )
     words = (layer_word, head_word) if sideways else (head_word, layer_word)
     upright = style.columns(words[1]) <= 2  # a single Chinese character has no need to lie on its side
-    for text, place in zip(
-        words,
-        (
-            {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 18},
-            {"x": 0, "y": 1, "xanchor": "right", "yanchor": "top", "xshift": -20, "textangle": 0 if upright else -90},
-        ),
-        strict=True,
-    ):
+    places: tuple[dict[str, object], ...] = (
+        {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 18},
+        {"x": 0, "y": 1, "xanchor": "right", "yanchor": "top", "xshift": -20, "textangle": 0 if upright else -90},
+    )
+    for text, place in zip(words, places, strict=True):
         fig.add_annotation(
             text=style.literal(text),
             xref="x domain",
