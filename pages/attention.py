@@ -21,7 +21,7 @@ from pages.kit.attention_arithmetic import title
 from pages.kit.attention_view import View
 from pages.kit.components import Panel, Picked, matrices
 from pages.kit.figures import Strip
-from pages.kit.page import Page, opening
+from pages.kit.page import Page, opening, part
 from pages.kit.show import Kind, Scale
 
 N_BARS = 8  # keys in the bar chart
@@ -307,4 +307,4 @@ def _choose_cell(picked: Picked) -> None:
     selection.update(query=picked.query, key=picked.key)
 
 
-draw(opening("attention"))
+part(opening("attention"), draw)

@@ -20,7 +20,7 @@ from pages.kit import (
     tokens,
 )
 from pages.kit.figures import TableRow
-from pages.kit.page import Page, opening
+from pages.kit.page import Page, opening, part
 from pages.kit.show import Kind, Scale
 
 AROUND = 2  # rows of the table that are drawn on either side of the looked-up one
@@ -221,4 +221,4 @@ def _draw_nearest(page: Page, table: EmbeddingTable, word: Word) -> None:
     st.markdown(say(section, token=first.label, cosine=numbers.signed(first.cosine, 3), **printed))
 
 
-draw(opening("embeddings"))
+part(opening("embeddings"), draw)

@@ -27,7 +27,7 @@ from pages.kit import (
 )
 from pages.kit.components import lines
 from pages.kit.figures import Pooled
-from pages.kit.page import Page, opening
+from pages.kit.page import Page, opening, part
 
 N_HALF = 18  # more layers or heads side by side need the whole width
 
@@ -172,4 +172,4 @@ def pool(run: Trace, leave_first: bool) -> Pooled:
     return figures.pool_patterns((view.weights.numpy() for view in views), masked=masked.numpy())
 
 
-draw(opening("heads"))
+part(opening("heads"), draw)

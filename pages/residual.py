@@ -12,7 +12,7 @@ from model.config import Norm
 from model.trace import Trace
 from pages.kit import controls, figures, numbers, residual_depth, selection, show, tokens
 from pages.kit.figures import Mark, Series, Step, Strip, Term
-from pages.kit.page import Page, opening
+from pages.kit.page import Page, opening, part
 from pages.kit.show import Kind
 
 
@@ -224,4 +224,4 @@ def _stream(run: Trace) -> Stream:
     return stream(run)
 
 
-draw(opening("residual"))
+part(opening("residual"), draw)

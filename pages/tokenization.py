@@ -12,7 +12,7 @@ from pages.kit import errors, figures, numbers, show, tickets, tokenizer_kinds, 
 from pages.kit.components import Shade
 from pages.kit.figures import ByteGroup, Cell, MergeRow, Strip
 from pages.kit.kept import kept
-from pages.kit.page import Page, opening
+from pages.kit.page import Page, opening, part
 from pages.kit.show import Kind, Scale
 
 MAX_WORD = 48  # characters of a word whose merges are replayed
@@ -199,4 +199,4 @@ def draw_numbers(page: Page, position: int) -> None:
         show.caption(Kind.COMPUTED, say.plain("computed"), text)
 
 
-draw(opening("tokenization"))
+part(opening("tokenization"), draw)
