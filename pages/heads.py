@@ -22,10 +22,9 @@ from pages.kit import (
     heads_view,
     numbers,
     selection,
-    show,
     tokens,
 )
-from pages.kit.components import lines
+from pages.kit.components import head_tiles, lines
 from pages.kit.figures import Pooled
 from pages.kit.page import Page, opening, part
 
@@ -69,29 +68,20 @@ def draw_all(page: Page, one: View) -> None:
     say, sel, config = page.say, page.sel, page.lm.config
     of_all = pool(page.run, sel.without_first)
     tiles = figures.shaded(of_all, scale=sel.scale, floor=heads_view.LOG_FOOT, threshold=sel.threshold)
-    figure = figures.heads_overview(
-        tiles,
-        page.palette,
-        layer=page.place.layer,
-        head=page.place.head,
-        layer_word=say.plain("layer"),
-        head_word=say.plain("head"),
-    )
-
-    def choose() -> None:
-        if found := show.picked("all_heads"):
-            selection.update(layer=int(found[0]), head=int(found[1]))
-
     st.header(say("all_title", n=config.n_layers * config.n_heads), anchor=False)
     counts = say.plain("all_caption", n_layers=config.n_layers, n_heads=config.n_heads, n=tiles.queries)
     pooled = say.plain("all_pooled", n=tiles.block) if tiles.block > 1 else ""
-    show.figure(
-        figure,
-        "all_heads",
-        alt=say.plain("all_alt", n=config.n_layers * config.n_heads),
-        caption=heads_view.caption(page, counts, pooled, view=one),
-        on_select=choose,
+    words = {"label": say.plain("all_alt", n=config.n_layers * config.n_heads), "help": say.plain("role_help")}
+    words |= {"axes": say.plain("role_axes"), "axes_sideways": say.plain("role_axes_sideways")}
+    head_tiles(
+        tiles,
+        page.place.layer,
+        page.place.head,
+        key="all_heads",
+        words=words | {name: say.plain(name) for name in ("layer", "head")},
+        on_change=lambda layer, head: selection.update(layer=layer, head=head),
     )
+    st.html(heads_view.caption(page, counts, pooled, view=one))
 
 
 def draw_matrix(page: Page, one: View) -> None:

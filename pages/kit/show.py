@@ -2,7 +2,6 @@
 
 import html
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -40,12 +39,10 @@ def figure(
     *,
     alt: str,
     caption: str = "",
-    on_select: Callable[[], None] | None = None,
 ) -> None:
     """Draw `fig` at the width of its column, with `caption` (HTML from `caption_html`) below.
 
     key: unique on the page; keeps the element across reruns. alt: what a screen reader says.
-    on_select: called when a reader clicks a point; `picked(key)` then tells which.
     A figure may state its own frame in `layout.meta`: `min_width` (pixels; where there is less room it scrolls
     sideways inside its frame), `max_width` (pixels) and `aspect` (width ÷ height, instead of a fixed height).
     """
@@ -58,7 +55,8 @@ def figure(
         "doubleClick": False,
         "responsive": True,
     }
-    st.html(f"<style>{_frame(key, fig.layout.meta or {})}</style>")
+    if frame := _frame(key, fig.layout.meta or {}):
+        st.html(f"<style>{frame}</style>")
     st.plotly_chart(
         fig,
         height="stretch" if "aspect" in (fig.layout.meta or {}) else "content",
@@ -66,21 +64,9 @@ def figure(
         key=key,
         config=config,
         alt=alt,
-        on_select=on_select if on_select is not None else "ignore",
-        selection_mode="points",
     )
-    if on_select is not None:
-        with st.container(key=f"{key}-touch"):
-            st.html(_TOUCH, unsafe_allow_javascript=True)
     if caption:
         st.html(caption)
-
-
-def picked(key: str) -> Any | None:
-    """The customdata of the point that was clicked last in the figure `key`; None without a selection."""
-    state: Any = st.session_state.get(key)
-    points = state["selection"]["points"] if state else []
-    return points[-1].get("customdata") if points else None
 
 
 def caption_html(
@@ -126,7 +112,7 @@ def caption(kind: Kind, word: str, text: str = "", *scales: Scale, masked: str =
 def _frame(key: str, meta: dict[str, Any]) -> str:
     """CSS that gives the element `key` the frame that its figure asks for."""
     name = ".st-key-" + re.sub(r"[^a-zA-Z0-9_-]", "-", key.strip())
-    rules = f"{name}-touch{{display:none}}"
+    rules = ""
     if "aspect" in meta:
         rules += f"{name} [data-testid=stFullScreenFrame]{{height:auto;aspect-ratio:{meta['aspect']:.4f}}}"
         rules += f"{name}{{height:auto;flex:none}}"
@@ -137,19 +123,6 @@ def _frame(key: str, meta: dict[str, Any]) -> str:
     return rules
 
 
-# A tap makes plotly select the point that was hovered last, which on a touch screen is the one of the tap before.
-# Telling it where the finger came down, before it handles the tap itself, makes that the right one.
-_TOUCH = """<script>
-if (!window.atlasTouch) {
-  window.atlasTouch = true;
-  document.addEventListener("touchstart", (event) => {
-    const finger = event.touches[0];
-    if (!finger || !event.target.closest?.(".js-plotly-plot")) return;
-    const place = { bubbles: true, clientX: finger.clientX, clientY: finger.clientY };
-    event.target.dispatchEvent(new MouseEvent("mousemove", place));
-  }, { capture: true, passive: true });
-}
-</script>"""
 _LINE = (
     "display:flex;flex-wrap:wrap;align-items:center;gap:4px 14px;color:{muted};font-size:13px;line-height:1.45;"
     "font-variant-numeric:tabular-nums"

@@ -12,24 +12,22 @@ from tests.pages.reading import AWKWARD
 _HEADS = """
 import numpy as np
 import streamlit as st
-from pages.kit import figures, show
-from pages.kit.palette import LIGHT
+from pages.kit import figures
+from pages.kit.components import head_tiles
 
 st.set_page_config(layout="wide")
 shape = {shape}
 hidden = ~np.tril(np.ones((10, 10), dtype=bool))
 patterns = np.random.default_rng(0).random((*shape, 10, 10), dtype=np.float32)
-state = st.session_state.setdefault("chosen", [0, 1])
+state = st.session_state.setdefault("chosen", (0, 1))
 
-def pick():
-    if chosen := show.picked("heads"):
-        st.session_state.chosen = chosen
+def pick(*chosen):
+    st.session_state.chosen = chosen
 
 layer, head = st.session_state.chosen
-show.figure(
-    figures.heads_overview(figures.tile_patterns(patterns, masked=hidden), LIGHT, layer=layer, head=head),
-    "heads", alt="all heads", on_select=pick,
-)
+words = dict.fromkeys(("label", "help", "layer", "head", "axes", "axes_sideways"), "word")
+tiles = figures.tile_patterns(patterns, masked=hidden)
+head_tiles(tiles, layer, head, key="heads", words=words, on_change=pick)
 st.write(f"chosen {{layer}}.{{head}}")
 """
 
@@ -43,19 +41,19 @@ show.figure(figures.bars(texts, [1 / (2 + i) for i in range(len(texts))], LIGHT)
 """
 
 
-def _centre(page: Page, layer: int, head: int) -> dict[str, float]:
-    """Where the middle of a tile is on the screen."""
-    page.wait_for_selector(".hm image")
+def _bring(page: Page, row: int, column: int) -> dict[str, float]:
+    """Scroll a tile into sight; where its middle is on the screen."""
+    page.wait_for_selector(".matrices .marks[data-panels]")
     place: dict[str, float] = page.evaluate(
-        """([layer, head]) => {
-            const plot = document.querySelector(".js-plotly-plot"), box = plot.getBoundingClientRect();
-            const points = plot.data.find((trace) => trace.name === "heads");
-            const index = points.customdata.findIndex(([l, h]) => l === layer && h === head);
-            const { xaxis, yaxis } = plot._fullLayout;
-            return { x: box.left + xaxis._offset + xaxis.l2p(points.x[index]),
-                     y: box.top + yaxis._offset + yaxis.l2p(points.y[index]) };
+        """([row, column]) => {
+            const view = [...document.querySelectorAll("*")].find((node) => node.atlasView).atlasView;
+            const { marks, frame } = view, cell = Number(marks.dataset.cell);
+            const [[left, top]] = JSON.parse(marks.dataset.panels);
+            frame.scrollLeft = (column - 4) * cell;
+            const box = marks.getBoundingClientRect();
+            return { x: box.left + left + (column + 0.5) * cell, y: box.top + top + (row + 0.5) * cell };
         }""",
-        [layer, head],
+        [row, column],
     )
     return place
 
@@ -68,7 +66,7 @@ def test_a_tile_picks_its_head(
     page = visit(serve(_HEADS.format(shape=shape)).url, width=390 if touch else 1280, touch=touch)
     # The second tile again after another one: choosing must not depend on what was chosen before.
     for layer, head in [(2, 1), (5, 7), (2, 1), (0, 0)]:
-        at = _centre(page, layer, head)
+        at = _bring(page, *((head, layer) if shape == (30, 9) else (layer, head)))
         if touch:
             page.touchscreen.tap(at["x"] + 4, at["y"] - 4)
         else:

@@ -27,14 +27,26 @@ def unpack(data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
     """Header and arrays of `pages.kit.components.packing.pack`, read as common.js reads them."""
     (length,) = struct.unpack_from("<I", data)
     header = json.loads(data[4 : 4 + length])
-    numbers = np.frombuffer(data, dtype="<f4", offset=4 + length)
+    numbers = data[4 + length :]
     arrays = []
     for shape in header["arrays"]:
-        size = int(np.prod(shape))
-        arrays.append(numbers[:size].reshape(shape))
+        size = 4 * int(np.prod(shape))
+        arrays.append(np.frombuffer(numbers[:size], dtype="<f4").reshape(shape))
         numbers = numbers[size:]
-    assert numbers.size == 0
+    assert not numbers
     return header, arrays
+
+
+def unpack_tiles(data: bytes) -> tuple[dict[str, Any], np.ndarray]:
+    """Header and levels (rows, columns, down, across) of all heads' tiles, read as matrices_tiles.js reads them."""
+    (length,) = struct.unpack_from("<I", data)
+    header = json.loads(data[4 : 4 + length])
+    down, across = header["tiles"]["down"], header["tiles"]["across"]
+    levels = np.frombuffer(data, dtype=np.uint8, offset=4 + length)
+    visible = levels[: down * across].reshape(down, across).astype(bool)
+    tiles = np.zeros((len(header["labels_q"]), len(header["labels_k"]), down, across), dtype=np.uint8)
+    tiles[:, :, visible] = levels[down * across :].reshape(*tiles.shape[:2], -1)
+    return header, tiles
 
 
 def sent(page: AppTest, key: str) -> tuple[dict[str, Any], list[np.ndarray]]:

@@ -14,7 +14,7 @@ import pytest
 from pages.kit import figures
 from pages.kit.figures import style
 from pages.kit.palette import DARK, LIGHT, Palette
-from tests.pages.reading import AWKWARD, array, drawn, patterns, without_colour
+from tests.pages.reading import AWKWARD, array, drawn, without_colour
 
 
 def test_bars_show_values_and_keep_repeated_tokens() -> None:
@@ -140,9 +140,7 @@ def test_variance_stands_beside_its_expectation() -> None:
 
 
 def all_figures(palette: Palette) -> dict[str, go.Figure]:
-    weights, hidden = patterns(2, 2, 5)
     return {
-        "heads": figures.heads_overview(figures.tile_patterns(weights, masked=hidden), palette, layer=1, head=0),
         "bars": figures.bars(["a", "b"], [0.4, 0.1], palette, highlight=0),
         "lines": figures.lines([1, 2], [figures.Series("a", [1, 2]), figures.Series("b", [2, 1])], palette),
         "strip": figures.value_strip([figures.Strip("q", [1.0, -1.0], palette.query)], palette),

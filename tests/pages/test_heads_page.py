@@ -1,6 +1,5 @@
 """The heads page: every cell that is sent to the browser is the traced pattern, as the settings draw it."""
 
-import json
 import re
 
 import numpy as np
@@ -12,8 +11,8 @@ from model.language import LanguageModel
 from pages.kit.figures.tiles import EMPTY, FIRST_LEVEL, TOP_LEVEL
 from pages.kit.limits import MAX_TOKENS
 from tests.cases import TEXTS
-from tests.pages.component_io import pick, sent
-from tests.pages.reading import array, captions, fragments
+from tests.pages.component_io import message, pick, sent, unpack_tiles
+from tests.pages.reading import captions, fragments
 from tests.pages.visit import TEXT, selection, visit
 
 FIGURES = ("one_head", "head_lines", "mixed_heads", "rollout")
@@ -53,10 +52,9 @@ def without_first(pattern: np.ndarray) -> np.ndarray:
 
 def tiles(page: AppTest, size: int) -> np.ndarray:
     """(layers, heads, size, size) levels of the picture of all heads."""
-    (chart,) = page.get("plotly_chart")
-    (canvas,) = [array(trace["z"]) for trace in json.loads(chart.proto.spec)["data"] if trace["type"] == "heatmap"]
-    starts = range(0, canvas.shape[0], size + 1), range(0, canvas.shape[1], size + 1)
-    return np.array([[canvas[y : y + size, x : x + size] for x in starts[1]] for y in starts[0]])
+    _, levels = unpack_tiles(message(page, "all_heads").bytes)
+    assert levels.shape[2:] == (size, size)
+    return levels
 
 
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (2, 5), (5, 7)])
@@ -77,6 +75,14 @@ def test_all_heads_are_on_one_scale(storyteller: LanguageModel) -> None:
     assert np.all((levels == EMPTY) == hidden)
     shown = (levels - float(FIRST_LEVEL)) / (TOP_LEVEL - FIRST_LEVEL)
     np.testing.assert_allclose(shown[~hidden], traced[~hidden], atol=0.51 / (TOP_LEVEL - FIRST_LEVEL))
+
+
+def test_a_click_on_a_picture_chooses_its_head(storyteller: LanguageModel) -> None:
+    page = well(pick(opened(), "all_heads", query=4, key=6))
+    assert (selection(page).layer, selection(page).head) == (4, 6)
+    header, _ = unpack_tiles(message(page, "all_heads").bytes)
+    assert (header["query"], header["key"]) == (4, 6)
+    np.testing.assert_allclose(weights(page, "one_head"), patterns(storyteller)[4, 6], atol=1e-6)
 
 
 def test_it_opens_on_a_head_that_does_something(storyteller: LanguageModel) -> None:

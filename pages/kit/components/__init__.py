@@ -6,10 +6,22 @@ and a style sheet that draw it. All text is set as text and all words come from 
 
 from pages.kit.components.chips import WORDS as CHIP_WORDS
 from pages.kit.components.chips import Shade, chips
+from pages.kit.components.head_tiles import head_tiles
 from pages.kit.components.lines import WORDS as LINE_WORDS
 from pages.kit.components.lines import lines
 from pages.kit.components.matrices import WORDS as MATRIX_WORDS
 from pages.kit.components.matrices import Panel, matrices
 from pages.kit.components.mounting import Picked
 
-__all__ = ["CHIP_WORDS", "LINE_WORDS", "MATRIX_WORDS", "Panel", "Picked", "Shade", "chips", "lines", "matrices"]
+__all__ = [
+    "CHIP_WORDS",
+    "LINE_WORDS",
+    "MATRIX_WORDS",
+    "Panel",
+    "Picked",
+    "Shade",
+    "chips",
+    "head_tiles",
+    "lines",
+    "matrices",
+]

@@ -1,16 +1,18 @@
 // What the components share: data from Python, colours, text, tooltip, picks. It precedes each component's script.
 
-/** Header and float32 arrays that `packing.pack` wrote. */
+/** Header, float32 arrays and the rest of the bytes that `packing.pack` wrote. */
 function unpack(bytes) {
   const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
-  const numbers = new Float32Array(bytes.slice(4 + length).buffer);
+  const { buffer } = bytes.slice(4 + length);
   let start = 0;
   const arrays = header.arrays.map((shape) => {
     const size = shape.reduce((product, n) => product * n, 1);
-    return numbers.subarray(start, (start += size));
+    const numbers = new Float32Array(buffer, start, size);
+    start += 4 * size;
+    return numbers;
   });
-  return { header, arrays };
+  return { header, arrays, rest: new Uint8Array(buffer, start) };
 }
 
 /** An element with a class and, where given, its text. */

@@ -25,7 +25,7 @@ class Matrices {
   }
 
   /** Take over what the app sent; the reader's own last pick counts until the app has seen it. */
-  update({ header, arrays }) {
+  update({ header, arrays, rest }) {
     const { labels_q: labelsQ, labels_k: labelsK } = header;
     const fits = this.query < labelsQ.length && this.key < labelsK.length;
     if (!(this.data && fits && this.picks.ahead(header.last_pick))) {
@@ -35,6 +35,7 @@ class Matrices {
     if (this.hover && !(this.hover.query < labelsQ.length && this.hover.key < labelsK.length)) this.point(null);
     this.data = header;
     this.values = arrays;
+    this.levels = header.tiles ? tileLevels(header.tiles, rest) : null;
     this.marks.setAttribute("aria-label", header.words.label);
     this.marks.setAttribute("aria-description", header.words.help);
     this.writeAround();
@@ -44,7 +45,8 @@ class Matrices {
 
   /** A row per cell, a column per panel; nothing where a cell is masked. */
   numbers() {
-    const { labels_q: labelsQ, labels_k: labelsK, panels, words } = this.data;
+    const { labels_q: labelsQ, labels_k: labelsK, panels, words, tiles } = this.data;
+    if (tiles) return tileRows(tiles, this.levels, labelsK.length);
     const heads = [words.query, words.key, ...panels.map((panel) => [panel.title, panel.subtitle].filter(Boolean).join(", "))];
     const cells = labelsQ.flatMap((q, r) => labelsK.map((k, c) => [q, k, ...this.values.map((values) => values[r * labelsK.length + c])]));
     return [heads, ...cells];
@@ -93,7 +95,7 @@ class Matrices {
     };
     this.layout = arrange({
       width, count: panels.length, rows: labelsQ.length, columns: labelsK.length, side: this.data.side, tokens: this.data.tokens,
-      labelsQ, labelsK, measure, heights, ratio: window.devicePixelRatio || 1,
+      labelsQ, labelsK, measure, heights, ratio: window.devicePixelRatio || 1, ...this.data.tiles,
     });
     const { gutter, size, text, places, height } = this.layout;
     pen.font = this.look.font(size, true);
@@ -117,6 +119,10 @@ class Matrices {
     this.ratio = sharpness(width, height);
     const context = sized(this.cells, width, height, this.ratio);
     const hatch = hatching(context, this.palette, this.ratio);
+    if (this.levels) {
+      paintTiles(context, this.layout, places[0], this.data.tiles, this.levels, this.palette, hatch, this.ratio);
+      return;
+    }
     this.images = this.data.panels.map((panel, i) => pixels(panel, this.values[i], rows, columns, this.palette));
     for (const [i, place] of places.entries()) {
       paintPanel(context, this.layout, place, this.images[i], this.values[i], this.palette, hatch);
@@ -130,8 +136,9 @@ class Matrices {
     const hover = this.hover ?? { query: null, key: null };
     const { ink, muted, paper, query, key } = this.palette;
     for (const [i, place] of places.entries()) {
-      const chosen = { row: query, column: key, cell: ink, paper, thin: 1.5, strong: 2.5 };
-      const pointed = { row: muted, column: muted, cell: ink, paper, thin: 1, strong: 1.5 };
+      // A row of pictures needs no frame round it.
+      const chosen = { ...(this.levels ? { cell: key } : { row: query, column: key, cell: ink }), paper, thin: 1.5, strong: 2.5 };
+      const pointed = { ...(this.levels ? {} : { row: muted, column: muted }), cell: ink, paper, thin: 1, strong: 1.5 };
       paintMarks(stage, this.layout, place, hover, pointed);
       paintMarks(stage, this.layout, place, { query: this.query, key: this.key }, chosen);
       paintColumnLabels(stage, this.layout, place, this.textsK, this.key, hover.key, this.look);
@@ -158,7 +165,7 @@ class Matrices {
     const rows = [];
     if (query !== null) rows.push([name(words.query, query), labelsQ[query], "strong query"]);
     if (key !== null) rows.push([name(words.key, key), labelsK[key], "strong key"]);
-    if (query === null || key === null) return rows;
+    if (query === null || key === null || this.levels) return rows;
     for (const [i, panel] of panels.entries()) {
       const value = this.values[i][query * labelsK.length + key];
       const text = Number.isNaN(value) ? words.masked : format(value, panel.digits);
@@ -172,7 +179,7 @@ class Matrices {
     const { panel, query, key } = this.hover;
     const { x, y } = this.pointer;
     const extra = [];
-    if (this.layout.cell < 7 && query !== null && key !== null) {
+    if (this.layout.cell < 7 && !this.levels && query !== null && key !== null) {
       extra.push(magnified(this.values[panel], this.images[panel], this.layout, this.hover, this.palette, this.ratio));
     }
     this.tip.show(this.rowsOf({ query, key }), x, y, extra, this.touch);

@@ -11,7 +11,7 @@ from pages.kit.components.mounting import Picked, mount, register
 from pages.kit.components.packing import matrix, position, wording
 
 WORDS = ("label", "help", "query", "key", "masked")
-_component = register("matrices", "matrices_layout.js", "matrices_paint.js", "matrices.js")
+component = register("matrices", "matrices_layout.js", "matrices_paint.js", "matrices_tiles.js", "matrices.js")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def matrices(
         no extent, a position does not exist, or a word is missing.
     """
     header, arrays = encode(panels, labels_q, labels_k, query, key_index, words=words, side=side, tokens=tokens)
-    return mount(_component, key, header, arrays, (len(labels_q), len(labels_k)), on_change)
+    return mount(component, key, header, arrays, (len(labels_q), len(labels_k)), on_change)
 
 
 def encode(

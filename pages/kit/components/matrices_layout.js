@@ -21,10 +21,10 @@ function comfortable(n) {
  * measure: the width of a text at a font size. Returns cell, gutter, head (height of column labels), step (every how
  * many tokens a label), size (of labels), angle (of column labels), slot (width per panel), places [{x, y, top, bottom}], width, height.
  */
-function arrange({ width, count, rows, columns, side, tokens, labelsQ, labelsK, measure, heights, ratio }) {
+function arrange({ width, count, rows, columns, side, tokens, labelsQ, labelsK, measure, heights, ratio, least = null, most = 48 }) {
   const longest = (labels, size, most) => Math.min(most, Math.max(...labels.map((label) => measure(label, size))));
   const narrow = width < NARROW;
-  const limit = Math.min(48, Math.max(side, Math.min(LABELLED * columns, 660)) / Math.max(rows, columns));
+  const limit = Math.min(most, Math.max(side, Math.min(LABELLED * columns, 660)) / Math.max(rows, columns));
   const per = (n) => {
     const labels = longest(labelsQ, 13, narrow ? 84 : 120) + 12;
     const tail = tokens ? longest(labelsK, 13, 96) * Math.SQRT1_2 : 0;
@@ -33,9 +33,9 @@ function arrange({ width, count, rows, columns, side, tokens, labelsQ, labelsK, 
   let across = count;
   let cell;
   if (narrow) {
-    const most = count > 1 ? Math.min(limit, 24) : limit; // one alone takes the room there is
-    const least = Math.min(12, Math.min(side, 420) / columns); // before the frame scrolls
-    cell = Math.max(columns > 256 ? 1 : 2, Math.min(Math.max(per(1).cell, least), most));
+    const top = count > 1 ? Math.min(limit, 24) : limit; // one alone takes the room there is
+    const low = least ?? Math.min(12, Math.min(side, 420) / columns); // before the frame scrolls
+    cell = Math.max(columns > 256 ? 1 : 2, Math.min(Math.max(per(1).cell, low), top));
   } else {
     const wanted = Math.min(comfortable(columns), limit);
     for (const n of new Set([count, Math.ceil(count / 2), 1])) {
@@ -43,7 +43,7 @@ function arrange({ width, count, rows, columns, side, tokens, labelsQ, labelsK, 
       cell = Math.min(per(n).cell, n < count ? 1.4 * limit : limit);
       if (cell >= wanted) break;
     }
-    cell = Math.max(1, cell);
+    cell = Math.max(least ?? 1, cell);
   }
   // Whole device pixels: every cell is equally large and its edges are sharp.
   cell = Math.max(1, Math.floor(cell * ratio)) / ratio;

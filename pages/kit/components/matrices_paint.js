@@ -84,8 +84,8 @@ function frame(context, x, y, width, height, colour, thickness, cell, ground = n
 function paintMarks(context, layout, place, { query, key }, look) {
   const { cell, rows, columns } = layout;
   const [x, y] = [place.x + (key ?? 0) * cell, place.y + (query ?? 0) * cell];
-  if (query !== null) frame(context, place.x, y, columns * cell, cell, look.row, look.thin, cell);
-  if (key !== null) frame(context, x, place.y, cell, rows * cell, look.column, look.thin, cell);
+  if (look.row && query !== null) frame(context, place.x, y, columns * cell, cell, look.row, look.thin, cell);
+  if (look.column && key !== null) frame(context, x, place.y, cell, rows * cell, look.column, look.thin, cell);
   if (query !== null && key !== null) frame(context, x, y, cell, cell, look.cell, look.strong, cell, look.paper);
 }
 

@@ -43,6 +43,7 @@ def mount(
     arrays: Sequence[NDArray[np.float32]],
     counts: tuple[int, int],
     on_change: Callable[[Picked], None] | None,
+    rest: bytes = b"",
 ) -> Picked | None:
     """Show `component` under `key` and return what was picked since the last run, or None.
 
@@ -61,7 +62,7 @@ def mount(
         if picked is not None and on_change is not None:
             on_change(picked)
 
-    data = pack({**header, "palettes": _PALETTES, "last_pick": st.session_state.get(last, 0)}, arrays)
+    data = pack({**header, "palettes": _PALETTES, "last_pick": st.session_state.get(last, 0)}, arrays, rest)
     return read_pick(component(key=key, data=data, on_picked_change=changed).get("picked"), counts)
 
 

@@ -2,8 +2,8 @@
 
 Bytes are the cheapest way that components v2 has: numbers as JSON text take about three times the room, base64 a
 third more. The layout is a little-endian uint32 (the length of the JSON), the JSON in UTF-8, padded with spaces so
-that what follows starts at a multiple of four, and the arrays one after the other. The JSON lists their shapes
-under "arrays".
+that what follows starts at a multiple of four, the arrays one after the other, and bytes that a component
+reads itself. The JSON lists the shapes of the arrays under "arrays".
 """
 
 import json
@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
-def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[np.float32]] = ()) -> bytes:
-    """`header` (anything that JSON takes) and float32 `arrays` as bytes; `unpack` in common.js is the inverse."""
+def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[np.float32]] = (), rest: bytes = b"") -> bytes:
+    """`header` (anything that JSON takes), float32 `arrays` and what else there is as bytes; `unpack` in common.js is
+    the inverse."""
     described = {**header, "arrays": [array.shape for array in arrays]}
     text = json.dumps(described, separators=(",", ":"), allow_nan=False).encode()
     text += b" " * (-(4 + len(text)) % 4)
     numbers = (np.ascontiguousarray(array, dtype="<f4").tobytes() for array in arrays)
-    return b"".join((struct.pack("<I", len(text)), text, *numbers))
+    return b"".join((struct.pack("<I", len(text)), text, *numbers, rest))
 
 
 def matrix(

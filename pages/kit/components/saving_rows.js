@@ -43,7 +43,6 @@ function untagged(text) {
 /** A row per point or cell: whose it is, where it stands on both axes, and its value. */
 function plotRows(graph) {
   const layout = graph._fullLayout;
-  if (layout.meta?.tiles) return tileRows(graph._fullData[0].z, layout.meta);
   const axis = (trace, letter) => layout[(trace[`${letter}axis`] ?? letter).replace(letter, `${letter}axis`)] ?? {};
   const heads = ["x", "y"].map((letter) => untagged(graph.layout[`${letter}axis`]?.title?.text) || letter);
   const rows = [];
@@ -82,17 +81,6 @@ function places(axis, trace, letter, count) {
   const at = (i) => (given.length > count ? (given[i] + given[i + 1]) / 2 : given[i]);
   const stepped = (i) => (trace[`${letter}0`] ?? 0) + i * (trace[`d${letter}`] ?? 1);
   return named(axis, Array.from({ length: count }, (_, i) => (given ? at(i) : stepped(i))));
-}
-
-/** The overview of all heads: levels from 1 (nothing) to 255 (all), 0 where a cell is masked or between two tiles. */
-function tileRows(levels, { tiles: [down, across], layers_along: along }) {
-  const rows = [["layer", "head", "query", "key", "attention, to 1/254"]];
-  levels.forEach((line, y) => Array.from(line).forEach((level, x) => {
-    if (level < 1) return;
-    const [r, c] = [Math.floor(y / (down + 1)), Math.floor(x / (across + 1))];
-    rows.push([...(along === "x" ? [c, r] : [r, c]), y % (down + 1), x % (across + 1), Number(((level - 1) / 254).toFixed(4))]);
-  }));
-  return rows;
 }
 
 const NUMERAL = /^[−+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?(e-?\d+)?$/;

@@ -4,7 +4,6 @@ Every function takes the palette to draw in. Nothing here imports streamlit or c
 words are built in: titles come translated from the caller. Token text goes in as it is; escaping is the kit's own
 business.
 
-    heads_overview   all layers × heads as tiles of one heatmap; a click picks a head
     byte_strip       characters, bytes and tokens below each other (HTML)
     bars             horizontal bars: next tokens, where a token looks
     stacked_bars     parts of a whole, one bar a row
@@ -49,7 +48,6 @@ from pages.kit.figures.changed_bars import changed_bars
 from pages.kit.figures.cost_changes import cost_changes, cost_legend
 from pages.kit.figures.draw_bar import draw_bar
 from pages.kit.figures.facts import fact_list
-from pages.kit.figures.heads_overview import heads_overview
 from pages.kit.figures.lane import Lane, lane
 from pages.kit.figures.ledger_table import LedgerRow, ledger_table
 from pages.kit.figures.lines import Mark, Series, lines
@@ -109,7 +107,6 @@ __all__ = [
     "curve_legend",
     "draw_bar",
     "fact_list",
-    "heads_overview",
     "lane",
     "ledger_table",
     "lines",

@@ -1,0 +1,57 @@
+// Cells that are pictures of their own: the patterns of all heads, as head_tiles.py sends them.
+
+/** The levels of all tiles, one after the other: 1 (nothing) to 255 (all), 0 where a cell is masked. */
+function tileLevels({ down, across }, bytes) {
+  const size = down * across;
+  const visible = [];
+  for (let i = 0; i < size; i++) if (bytes[i]) visible.push(i);
+  const count = visible.length ? (bytes.length - size) / visible.length : 0;
+  const levels = new Uint8Array(count * size);
+  let from = size;
+  for (let start = 0; start < levels.length; start += size) {
+    for (const cell of visible) levels[start + cell] = bytes[from++];
+  }
+  return levels;
+}
+
+/** Draw every tile in its cell of the layout. All are one image of a pixel a cell, cut up. */
+function paintTiles(context, layout, place, { down, across }, levels, palette, hatch, ratio) {
+  const { cell, rows, columns } = layout;
+  const words = new Uint32Array(256); // the first stays clear
+  for (const [i, [r, g, b]] of ramp(palette.sequential, 255).entries()) {
+    words[i + 1] = ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+  }
+  const image = new ImageData(across, down * rows * columns);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < levels.length; i++) pixels[i] = words[levels[i]];
+  const strip = new OffscreenCanvas(across, Math.max(1, image.height));
+  strip.getContext("2d").putImageData(image, 0, 0);
+  const gap = Math.max(1, Math.round(cell * ratio * 0.04)) / ratio;
+  const unit = (cell - 2 * gap) / Math.max(down, across);
+  const [wide, tall] = [across * unit, down * unit];
+  // Of more cells than pixels none may be lost: those that share a pixel mix.
+  context.imageSmoothingEnabled = unit * ratio < 1;
+  context.imageSmoothingQuality = "high";
+  context.strokeStyle = palette.line;
+  context.lineWidth = 1;
+  for (let i = 0; i < rows * columns; i++) {
+    const [x, y] = [place.x + (i % columns) * cell + gap, place.y + Math.floor(i / columns) * cell + gap];
+    context.fillStyle = hatch;
+    context.fillRect(x, y, wide, tall);
+    context.drawImage(strip, 0, i * down, across, down, x, y, wide, tall);
+    context.strokeRect(x - 0.5, y - 0.5, wide + 1, tall + 1);
+  }
+}
+
+/** A row per visible cell of every head. */
+function tileRows({ down, across, sideways }, levels, columns) {
+  const rows = [["layer", "head", "query", "key", "attention, to 1/254"]];
+  levels.forEach((level, i) => {
+    if (level < 1) return;
+    const tile = Math.floor(i / (down * across));
+    const [r, c] = [Math.floor(tile / columns), tile % columns];
+    const cell = i % (down * across);
+    rows.push([...(sideways ? [c, r] : [r, c]), Math.floor(cell / across), cell % across, Number(((level - 1) / 254).toFixed(4))]);
+  });
+  return rows;
+}
