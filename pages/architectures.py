@@ -15,6 +15,8 @@ KINDS = ("encoder", "decoder", "encoder_decoder")
 
 def draw(page: Page) -> None:
     three = ThreeModels(page)
+    if not three.nothing:
+        architectures_words.repair(three)
     with st.container(key="story"):
         st.markdown(page.say("story"))
     draw_choices(page)

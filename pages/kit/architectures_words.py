@@ -5,13 +5,29 @@ import streamlit as st
 from model.analysis.alignment import Alignment, agreement, align, clearest_head
 from model.analysis.guesses import guesses
 from model.trace import Trace
-from pages.kit import captions, figures, numbers, selection, show
+from pages.kit import captions, figures, notices, numbers, selection, show
 from pages.kit.choices import MEAN, OPTIONS
 from pages.kit.components import Panel, Picked, lines, matrices
 from pages.kit.figures import RowToken
 from pages.kit.three_models import MAX_SHOWN, N_GUESSES, ThreeModels
 
 Head = tuple[int, int]
+
+
+def repair(three: ThreeModels) -> None:
+    """The chosen tokens are in source and translation; else the page is run again with the last ones, and says so."""
+    sel = three.page.sel
+    if (sel.written is None and sel.read is None) or not three.translated.own:
+        return
+    wrong: dict[str, int] = {}
+    for name, count in (("written", len(three.translated.ids)), ("read", len(three.for_translator.ids))):
+        asked = getattr(sel, name)
+        if asked is not None and asked >= count:
+            wrong[name] = count - 1
+            notices.add(f"clamped_{name}", asked=asked, count=count, used=count - 1)
+    if wrong:
+        selection.correct(**wrong)
+        st.rerun()
 
 
 def draw(three: ThreeModels) -> None:
@@ -25,10 +41,8 @@ def draw(three: ThreeModels) -> None:
             return
         head = _choose_head(three)
         found = _align(run, head)
-        n_written = len(written.ids)
-        row = min(three.page.sel.written if three.page.sel.written is not None else _clear(found), n_written - 1)
-        column = three.page.sel.read
-        column = found.sources[row] if column is None else min(column, len(run.source) - 1)
+        row = three.page.sel.written if three.page.sel.written is not None else _clear(found)
+        column = three.page.sel.read if three.page.sel.read is not None else found.sources[row]
         labels = three.translator.tokenizer.labels(written.ids)
         _draw_both(three, found, labels, row, column, head)
         _draw_step(three, found, labels, row, column)

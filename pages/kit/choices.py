@@ -1,5 +1,6 @@
 """What a reader can choose, and what each choice may be."""
 
+import math
 from dataclasses import dataclass
 
 from model.analysis.alignment import head_names
@@ -202,8 +203,8 @@ RANGES: dict[str, tuple[float, float]] = {
     **machines.RANGES,
     "slopes": (1, 32),
     "slope": (0, 31),
-    "written": (0, limits.MAX_TOKENS),
-    "read": (0, limits.MAX_TOKENS),
+    "written": (0, math.inf),  # the page that translates knows how far they go
+    "read": (0, math.inf),
     "cell_seed": (0, 999),
 }
 SCALES = ("linear", "log")

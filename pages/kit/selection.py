@@ -18,7 +18,7 @@ from pages.kit.address import from_parameters, to_parameters
 from pages.kit.choices import RANGES, SCALES, Selection
 from pages.kit.repairs import repaired
 
-__all__ = ["RANGES", "SCALES", "Selection", "current", "sync", "to_parameters", "update", "widget"]
+__all__ = ["RANGES", "SCALES", "Selection", "correct", "current", "sync", "to_parameters", "update", "widget"]
 
 _KEY = "atlas_selection"
 
@@ -67,6 +67,11 @@ def update(**changes: Any) -> None:
     """
     before = current()
     _store(_changed(before, changes))
+
+
+def correct(**changes: Any) -> None:
+    """As `update`, where a page alone can see what does not fit: what the reader is told of the last choice stays."""
+    _store(replace(current(), **changes))
 
 
 def widget(name: str, value: Any, changes: Callable[[Any], Mapping[str, Any]] | None = None) -> str:
@@ -134,6 +139,8 @@ def _changes(state: _State) -> dict[str, Any]:
 
 def _changed(before: Selection, changes: Mapping[str, Any]) -> Selection:
     notices.clear()
+    if {"text", "ids"} & set(changes):  # of another text they are no mistake of the reader's
+        changes = {"written": None, "read": None} | dict(changes)
     if {"text", "model", "chat"} & set(changes):
         changes = {"ids": None} | dict(changes)
     if not {"text", "model", "ids", "chat"} & set(changes):

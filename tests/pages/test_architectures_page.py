@@ -286,9 +286,20 @@ def test_a_link_that_asks_for_what_there_is_not_is_brought_into_it(parameters: d
     assert remarks(opened(**parameters))
 
 
-def test_a_place_beyond_the_translation_is_its_end() -> None:
-    header, _ = sent(opened(**PLACE, written="200", read="200"), "cross_matrix")
-    assert (header["query"], header["key"]) == (len(header["labels_q"]) - 1, len(header["labels_k"]) - 1)
+def test_a_place_beyond_source_and_translation_is_their_end_and_that_is_said(translator: LanguageModel) -> None:
+    page, run = opened(**PLACE, written="200", read="900", layer="77"), translated(translator, SENTENCE)
+    header, _ = sent(page, "cross_matrix")
+    last = {"written": len(run.tokens) - 1, "read": len(run.source) - 1}
+    assert {"written": header["query"], "read": header["key"]} == last
+    for name, asked in (("written", 200), ("read", 900)):
+        values = {"asked": asked, "count": last[name] + 1, "used": last[name]}
+        assert Prose("architectures").html(f"clamped_{name}", **values) in remarks(page)
+        assert page.query_params[name] == str(last[name])
+    assert "no layer 77" in remarks(page), "what was said before stays"
+    assert "512" not in remarks(page)
+    page.sidebar.text_area[0].set_value("The dog sleeps.").run()
+    assert remarks(well(page)) == "", "places in another text are no mistake of the reader's"
+    assert (selection(page).written, selection(page).read) == (None, None)
 
 
 def test_a_token_that_is_not_looked_at_is_said() -> None:
