@@ -1,6 +1,8 @@
 """Opens the app of components, and finds cells, labels and colours in their canvases."""
 
+import itertools
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +50,33 @@ def tip_rows(page: Page) -> dict[str, str]:
     expect(tip(page)).to_be_visible()
     names = tip(page).locator("dt").all_text_contents()
     return dict(zip(names, tip(page).locator("dd").all_text_contents(), strict=True))
+
+
+def watch_labels(page: Page) -> None:
+    """Note what is written on canvases from now on."""
+    page.evaluate(
+        """() => {
+            window.written = [];
+            const own = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+                const { a, b, e } = this.getTransform();
+                const size = parseFloat(this.font.match(/([\\d.]+)px/)[1]);
+                window.written.push([text, -Math.atan2(b, a), e / devicePixelRatio, size]);
+                return own.call(this, text, ...rest);
+            };
+        }"""
+    )
+
+
+def leaning_apart(page: Page, n: int) -> list[str]:
+    """The `n` leaning labels of columns that were written first, after seeing that none of them touches the next:
+    the lines that they stand on are further apart than letters are high."""
+    leaning = [one for one in page.evaluate("window.written") if one[1] > 0][:n]
+    assert len(leaning) == n
+    leaning.sort(key=lambda one: one[2])  # the chosen one is written last
+    for (_, angle, x, size), (*_, following, _) in itertools.pairwise(leaning):
+        assert (following - x) * math.sin(angle) >= size
+    return [text for text, *_ in leaning]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ WORDS = {
 
 asked = st.query_params
 n = int(asked.get("n", 6))
-labels = {"markup": MARKUP, "same": ["·the"] * n}.get(asked.get("labels", ""), [LABELS[i % 6] for i in range(n)])
+labels = {"markup": MARKUP, "same": ["·the"] * n, "chinese": ["小猫"] * n}.get(
+    asked.get("labels", ""), [LABELS[i % 6] for i in range(n)]
+)
 n = len(labels)
 hidden = ~np.tril(np.ones((n, n), dtype=bool)) if "causal" in asked else np.zeros((n, n), dtype=bool)
 # Cell (q, k) has the value (q n + k) / n²: every cell has its own, and the first is 0.

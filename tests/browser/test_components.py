@@ -1,5 +1,6 @@
 """Matrices in a real browser: hover, click, tap, keys; short and long texts; light, dark and narrow."""
 
+import math
 import re
 from collections.abc import Callable
 
@@ -9,7 +10,17 @@ from playwright.sync_api import Page, expect
 
 from pages.kit.figures import style
 from pages.kit.palette import DARK, LIGHT, Palette
-from tests.browser.components import Cells, answered, chosen, opened, pointed, tip, tip_rows
+from tests.browser.components import (
+    Cells,
+    answered,
+    chosen,
+    leaning_apart,
+    opened,
+    pointed,
+    tip,
+    tip_rows,
+    watch_labels,
+)
 from tests.browser.conftest import Server, Visits
 from tests.pages.component_io import MARKUP
 
@@ -162,6 +173,17 @@ def test_the_same_token_again_is_a_row_of_its_own(serve: Serve, visit: Visits) -
             pointed(page, query, key)
             assert tip_rows(page)["first"] == f"{(4 * query + key) / 16:.4f}"
     assert len({frozenset(cells.colours(0, query, query)) for query in range(4)}) == 4
+
+
+@pytest.mark.parametrize("n", [12, 17, 20, 21, 23, 24, 28, 32, 40])  # cells of 9.5 to 33 pixels, and narrower ones
+@pytest.mark.parametrize("width", [1280, 390])
+def test_chinese_labels_of_columns_do_not_run_into_each_other(serve: Serve, visit: Visits, n: int, width: int) -> None:
+    page, cells = matrices(serve, visit, f"labels=chinese n={n} panels=1", width=width, height=1000)
+    watch_labels(page)
+    cells.hover(0, 0, 0)  # which is chosen already
+    pointed(page, 0, 0)
+    cell = float(cells.marks.get_attribute("data-cell") or 0)
+    leaning_apart(page, -(-n // (1 if cell >= 9.5 else math.ceil(12 / cell))))
 
 
 def test_markup_is_text(serve: Serve, visit: Visits) -> None:

@@ -1,13 +1,12 @@
 """The page on flash attention in a real browser: step, play, pick a row, measure and stop."""
 
-import itertools
-import math
 import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.components import leaning_apart, watch_labels
 from tests.browser.conftest import WAIT_MS, Server, Visits, settled
 
 expect.set_options(timeout=WAIT_MS)
@@ -166,27 +165,14 @@ def test_pointing_at_a_cell_tells_what_is_there(app: Server, visit: Visits) -> N
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_labels_of_columns_do_not_run_into_each_other(app: Server, visit: Visits, width: int) -> None:
-    """They lean, and the lines that they stand on are further apart than letters are high."""
-    page = drawn(app, visit, "tile=0", width=width, height=900)
-    page.evaluate(
-        """() => {
-            window.written = [];
-            const own = CanvasRenderingContext2D.prototype.fillText;
-            CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
-                const { a, b, e } = this.getTransform();
-                const size = parseFloat(this.font.match(/([\\d.]+)px/)[1]);
-                window.written.push([text, -Math.atan2(b, a), e / devicePixelRatio, size]);
-                return own.call(this, text, ...rest);
-            };
-        }"""
-    )
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_labels_of_columns_do_not_run_into_each_other(app: Server, visit: Visits, width: int, lang: str) -> None:
+    page = drawn(app, visit, f"tile=0&lang={lang}", width=width, height=900)
+    n = {"en": 10, "zh": 11}[lang]
+    watch_labels(page)
     walk(page).locator(".next").click()
-    leaning = [one for one in page.evaluate("window.written") if one[1] > 0]
-    assert [text for text, *_ in leaning][:4] == ["The", "·little", "·cat", "·sat"]
-    assert len(leaning) == 10
-    for (_, angle, x, size), (*_, following, _) in itertools.pairwise(leaning):
-        assert (following - x) * math.sin(angle) >= size
+    first = {"en": ["The", "·little", "·cat", "·sat"], "zh": ["那", "只", "小", "猫"]}
+    assert leaning_apart(page, n)[:4] == first[lang]
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -15,9 +15,9 @@ function flashLayout({ width, n, d, labels, measure, ratio }) {
   const last = Math.max(24, longest(13, above) * Math.SQRT1_2); // what the last column's label leans over
   const side = Math.min(n > 128 ? 520 : 420, width - gutter - (narrow ? last : 0));
   const cell = Math.max(1, Math.floor(Math.min(30, side / n) * ratio)) / ratio;
-  const size = cell >= 15 ? 13 : cell >= 12 ? 12 : 11;
   const step = cell >= LABELLED ? 1 : Math.ceil(12 / cell);
-  const angle = slope(cell, true);
+  const size = labelSize(cell * step, labels);
+  const angle = slope(cell * step, size, true);
   const text = longest(size, above);
   const head = Math.ceil(Math.max(text * Math.sin(angle) + size * Math.cos(angle), 22)) + 8;
   const tail = Math.ceil(text * Math.cos(angle) + size);

@@ -3,10 +3,18 @@
 const GAP = 22; // between panels
 const NARROW = 600; // below this width the panels stay in one row and scroll sideways under fixed row labels
 const LABELLED = 9.5; // cells of at least this size have all their labels
+const STEEPEST = (75 / 180) * Math.PI; // of column labels that still lean
+
+/** The size of labels every `pitch` pixels. Chinese characters fill their line, so in small cells they have to be smaller. */
+function labelSize(pitch, labels) {
+  if (labels.some((label) => /\p{Script=Han}/u.test(label))) return Math.max(9, Math.min(13, Math.floor(0.9 * pitch)));
+  return pitch >= 15 ? 13 : pitch >= 12 ? 12 : 11;
+}
 
 /** How steeply column labels rise: the narrower the columns, the steeper, so that neighbours do not touch. Numbers do not lean. */
-function slope(cell, tokens) {
-  return ((!tokens ? 90 : cell >= 16 ? 45 : 70) / 180) * Math.PI;
+function slope(pitch, size, tokens) {
+  if (!tokens) return Math.PI / 2;
+  return Math.max(Math.PI / 4, Math.min(STEEPEST, Math.asin(Math.min(1, (1.15 * size) / pitch))));
 }
 
 /** The cell size that a text of `n` tokens asks for before panels move to a second row. */
@@ -47,12 +55,10 @@ function arrange({ width, count, rows, columns, side, tokens, labelsQ, labelsK, 
   }
   // Whole device pixels: every cell is equally large and its edges are sharp.
   cell = Math.max(1, Math.floor(cell * ratio)) / ratio;
-  // Chinese characters fill their line, so in small cells they have to be smaller.
-  const full = labelsQ.some((label) => /\p{Script=Han}/u.test(label));
-  const size = cell >= 15 ? 13 : cell >= 12 ? 12 : full ? Math.max(9, Math.min(11, cell - 1)) : 11;
   const step = cell >= LABELLED ? 1 : Math.ceil(12 / cell);
+  const size = labelSize(cell * step, [...labelsQ, ...labelsK]);
   const gutter = Math.ceil(longest(labelsQ, size, narrow ? 84 : 120)) + 12;
-  const angle = slope(cell, tokens);
+  const angle = slope(cell * step, size, tokens);
   const text = longest(labelsK, size, 96);
   const head = Math.ceil(tokens ? text * Math.sin(angle) + size * Math.cos(angle) : size) + 8;
   const slot = Math.max(columns * cell, Math.min(200, (width - gutter - 4) / across - GAP));
