@@ -76,8 +76,10 @@ def fragment(lm: LanguageModel, draw: Callable[..., None], *given: Any, run_ever
     st.fragment(again, run_every=run_every)()
 
 
-def later(work: Value, do: Callable[..., object], *given: Any) -> Callable[..., None]:
-    """For a control's callback: `do(work, *given, …)`, if that work is still there.
+def later(
+    work: Value, do: Callable[..., object], *given: Any, gone: Callable[[], object] = lambda: None
+) -> Callable[..., None]:
+    """For a control's callback: `do(work, *given, …)`, or `gone()` where that work has left with its model.
 
     It is held weakly: Streamlit keeps the callbacks of controls that are no longer drawn.
     """
@@ -85,7 +87,9 @@ def later(work: Value, do: Callable[..., object], *given: Any) -> Callable[..., 
 
     def call(*more: Any) -> None:
         there = held()
-        if there is not None:
+        if there is None:
+            gone()
+        else:
             do(there, *given, *more)
 
     return call

@@ -1,9 +1,10 @@
 """The continuations that a visitor sees being written, for one text and its settings."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -20,7 +21,7 @@ from pages.kit.selection import RANGES, Selection
 MAX_LENGTH = 200  # of a continuation before it is asked to go on
 MAX_BRANCHES = 3
 TICK_SECONDS = 0.03  # of writing before what is there is shown
-_KEY = "atlas_writing"
+_KEY, _WISH_KEY = "atlas_writing", "atlas_writing_wish"
 _WHOLE_RUNS = count(1)
 
 
@@ -30,6 +31,16 @@ class Branch:
 
     of: int
     place: int
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What was asked of texts that had left with their model: written anew, they are to get as far as `target`, and
+    then to have a `branch`, if one was asked for: row, place and token. `of`: prompt and settings."""
+
+    of: tuple[object, ...]
+    target: int
+    branch: tuple[int, int, int] | None
 
 
 @dataclass
@@ -64,7 +75,7 @@ class Writing:
     with the texts. `whole_run_number`: of the last such run; no other of this server has it. `serials` numbers the
     places in the tree, by the new ids up to there, in the order in which they were first shown; `shown_tree` is the
     tree as it was drawn last, and until when it will do; `too_long` the tokens of a text that was chosen there, if no
-    page can show it.
+    page can show it. `to_branch`: the branch to begin when all is written.
     """
 
     lm: LanguageModel
@@ -79,6 +90,7 @@ class Writing:
     serials: dict[tuple[int, ...], int] = field(default_factory=lambda: {(): 0})
     shown_tree: tuple[float, Any] | None = None
     too_long: int | None = None
+    to_branch: tuple[int, int, int] | None = None
     base_rows: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -124,6 +136,9 @@ class Writing:
                     _ = _KEY in st.session_state
             if not any(self.wants(row) for row in self.rows):
                 self.running = False
+                if self.to_branch is not None:
+                    branch, self.to_branch = self.to_branch, None
+                    self.branch(*branch)
             elif time.perf_counter() > deadline:
                 return
 
@@ -157,6 +172,15 @@ class Writing:
             self.target = max(row.text.length for row in self.rows) + n
         self.running = True
 
+    def wish(self, more: int = 0, branch: tuple[int, int, int] | None = None) -> Callable[[], None]:
+        """For a click that finds these texts gone: they are written anew, `more` tokens further, and with a branch.
+
+        Branches that there were are not begun again, nor one that began at one of them.
+        """
+        if branch is not None and branch[0] >= self.base_rows:
+            branch = None
+        return partial(_wish, Wish((self.prompt, _settings(self.sel)), self.target + more, branch))
+
     def branch(self, row: int, place: int, token: int) -> None:
         """Another row: as `row`, but with `token` at `place`. Of more than `MAX_BRANCHES` the oldest goes."""
         text = self.rows[row].text.branched(place, token)
@@ -184,6 +208,9 @@ def current(page: Page) -> Writing:
     if known and same and (known.prompt == ids or known.rewound(ids)):
         return known
     begun = Writing(page.lm, sel, ids, list(_rows(page.lm, ids, sel)), min(sel.length, room(page.lm, ids)))
+    wish: Wish | None = st.session_state.pop(_WISH_KEY, None)
+    if wish is not None and wish.of == (ids, _settings(sel)):
+        begun.target, begun.to_branch = wish.target, wish.branch
     st.session_state[_KEY] = tickets.issue(page.lm, begun)
     return begun
 
@@ -191,6 +218,10 @@ def current(page: Page) -> Writing:
 def forget() -> None:
     """Let the page begin anew, with the run as it is now."""
     st.session_state.pop(_KEY, None)
+
+
+def _wish(wish: Wish) -> None:
+    st.session_state[_WISH_KEY] = wish
 
 
 def _settings(sel: Selection) -> tuple[object, ...]:

@@ -1,5 +1,7 @@
 """The chosen token: what stood against it, rewinding to it, branching from it."""
 
+from functools import partial
+
 import streamlit as st
 
 from model.analysis.continuations import WrittenToken
@@ -76,7 +78,7 @@ def _draw_actions(page: Page, work: Writing, at: tuple[int, int], token: Written
         key="rewind",
         icon=":material/history:",
         disabled=len(ids) > limit or ids == tuple(page.run.tokens),
-        on_click=later(work, _rewind, at, ids),
+        on_click=later(work, _rewind, at, ids, gone=partial(selection.update, ids=ids, query=None, key=None)),
     )
     if len(ids) > limit:
         st.caption(say("rewind_too_long", limit=limit, n=len(ids)))
@@ -88,4 +90,6 @@ def _draw_branches(page: Page, work: Writing, at: tuple[int, int], token: Writte
         for other in token.alternatives:
             if other.id != token.id:
                 text = page.say.label("branch_to", token=page.lm.tokenizer.label(other.id))
-                st.button(text, key=f"branch_{other.id}", on_click=later(work, Writing.branch, *at, other.id))
+                branch = *at, other.id
+                go = later(work, Writing.branch, *branch, gone=work.wish(branch=branch))
+                st.button(text, key=f"branch_{other.id}", on_click=go)

@@ -57,8 +57,10 @@ def _buttons(page: Page, work: Writing) -> None:
         st.button(say.label("stop"), key="stop", icon=":material/stop:", on_click=later(work, _stop))
     elif work.can_go_on:
         missing = any(work.wants(row) for row in work.rows)
-        label = say.label("resume") if missing else say.label("go_on", n=page.sel.length)
-        st.button(label, key="go_on", on_click=later(work, Writing.go_on, page.sel.length))
+        n = page.sel.length
+        label = say.label("resume") if missing else say.label("go_on", n=n)
+        anew = work.wish(0 if missing else n)
+        st.button(label, key="go_on", on_click=later(work, Writing.go_on, n, gone=anew))
     elif work.drawn_rows:
         seed = (page.sel.seed + work.drawn_rows) % (int(selection.RANGES["seed"][1]) + 1)
         st.button(say.label("draw_others"), key="draw_others", on_click=partial(selection.update, seed=seed))

@@ -2,7 +2,7 @@
 
 import math
 import time
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import streamlit as st
@@ -189,9 +189,11 @@ def _draw_go_to(page: Page, work: Writing) -> None:
         )
         ids = texts[min(chosen or 0, len(texts) - 1)]
         place = st.number_input(say.label("go_to_token"), 1, len(ids), key=f"go_to_token_{len(ids)}", width=130)
+        new = ids[: int(place)]
+        anew = partial(selection.update, ids=(*work.prompt, *new), query=None, key=None)
         st.button(
             say.label("go_to"),
             key="go_to_button",
             icon=":material/history:",
-            on_click=later(work, _go_to, ids[: int(place)]),
+            on_click=later(work, _go_to, new, gone=anew),
         )

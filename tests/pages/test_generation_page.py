@@ -289,6 +289,33 @@ def test_a_model_that_left_the_memory_and_came_back_writes_anew(monkeypatch: pyt
     assert ids(app) == texts
 
 
+def test_one_click_is_enough_where_the_texts_have_left_with_their_model(
+    storyteller: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = ModelCache(limit=1)
+    monkeypatch.setattr(loading, "models", lambda: models)
+    app = opened(text=TEXT, length=4, samples=1, seed=2)
+    written(app.button(key="go_on").click().run())
+    for n in (12, 16):
+        gc.collect()
+        models.get("reader")  # somebody else's, and there is room for one
+        assert app.button(key="go_on").label == "Write 4 more"
+        written(app.button(key="go_on").click().run())
+        assert ids(app) == [generated(storyteller, TEXT, n, temperature=0), generated(storyteller, TEXT, n, seed=2)]
+    well(pick(app, "texts", query=9, key=1))
+    token = state(app).rows[1].text.written[9]
+    other = next(one.id for one in token.alternatives if one.id != token.id)
+    models.get("reader")
+    written(app.button(key=f"branch_{other}").click().run())
+    start = (*storyteller.ids(TEXT), *ids(app)[1][:9], other)
+    assert ids(app)[2] == [*ids(app)[1][:9], other, *generated(storyteller, start, 6, seed=2)]
+    start = (*storyteller.ids(TEXT), *ids(app)[2][:10])
+    assert (selection(app).ids, tuple(state(app).rows[2].text.ids[: len(start)])) == (None, start)
+    models.get("reader")
+    well(app.button(key="rewind").click().run())
+    assert selection(app).ids == start
+
+
 def test_at_temperature_0_there_is_one_text() -> None:
     app = opened(text=TEXT, temperature=0, length=5, samples=3)
     assert [row["title"] for row in rows(app)] == ["Greedy"]
