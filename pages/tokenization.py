@@ -43,8 +43,10 @@ def draw_strip(page: Page, position: int) -> None:
     high = max((share for share in shares if share is not None), default=1) or 1
     tokens.strip(page, query=position, shade=Shade(say.plain("bytes_per_token"), shares, high, digits=1))
     size = measure(page.lm.tokenizer, run.pieces, run.text, page.typed)
+    special = len(run.tokens) - size.n_tokens  # all of them are what the sidebar counts
     parts = [
         say.plain("strip_caption", characters=size.n_characters, bytes=size.n_bytes, tokens=size.n_tokens),
+        *([say.plain("special_beside", n=special)] if special else []),
         say.plain("strip_joined" if size.joined else "strip_not_joined"),
     ]
     scale = Scale(say.plain("bytes_per_token"), "0", f"{high:.1f}", page.palette.sequential)

@@ -44,7 +44,10 @@ def _strip(page: Page, name: str, coder: Tokenizer, reading: Reading) -> None:
     say = page.say
     with st.container(key=f"kind_{name}", gap="xsmall"):
         count = "kind_count_one" if reading.n_tokens == 1 else "kind_count"
-        st.markdown(say(count, kind=_name(page, name, coder), n=reading.n_tokens))
+        told = [say(count, kind=_name(page, name, coder), n=reading.n_tokens)]
+        if special := len(reading.ids) - reading.n_tokens:
+            told.append(say("special_beside", n=special))
+        st.markdown(" · ".join(told))
         if not reading.ids:
             st.caption(say("kind_empty"))
             return

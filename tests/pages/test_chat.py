@@ -17,6 +17,7 @@ from tests.model.test_chat import CHATML
 from tests.model.test_parity_families import GROUPED
 from tests.model.tiny import randomise
 from tests.pages.component_io import sent
+from tests.pages.reading import fragments, said
 from tests.pages.visit import WITHOUT_STRIP, remarks, selection, turn_to, visit, well
 
 STORYTELLER = CATALOG["storyteller"].folder
@@ -61,6 +62,22 @@ def test_every_page_shows_the_template_around_the_text(page):
     }
     assert [p["meaning"] for p in header["pieces"] if not p["special"]] == [""] * (len(header["pieces"]) - 5)
     assert header["n_tokens"] == len(loading.model("assistant").chat_ids("Who are you?"))
+
+
+def test_special_tokens_that_a_count_leaves_out_are_said():
+    app = well(visit("tokenization", model="assistant", chat="1", text="Who are you?"))
+    n = sent(app, "strip")[0]["n_tokens"]
+    (caption,) = [text for text in fragments(app) if "joined again" in text]
+    tokens, special = (int(found) for found in re.search(r"(\d+) tokens .*not counted here: (\d+)", caption).groups())
+    assert (tokens + special, special) == (n, len(MARKS))
+    assert f"{n} tokens" in "".join(element.proto.body for element in app.sidebar.get("html"))
+    app = well(app.toggle(key="show_special").set_value(True).run())
+    for name in ("wordpiece", "unigram"):
+        shown = sent(app, f"chips_{name}")[0]
+        special = sum(len(piece["ids"]) for piece in shown["pieces"] if piece["special"])
+        assert special
+        told = f"{shown['n_tokens'] - special} tokens · special tokens, not counted here: {special}"
+        assert len([text for text in said(app).splitlines() if told in text]) == 1
 
 
 def test_the_switch_turns_it_on_and_off_and_is_in_the_link():
