@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import WAIT_MS, Server, Visits, settled
@@ -200,3 +201,23 @@ def test_on_a_phone_the_ledger_keeps_token_and_final_probability_in_sight(app: S
         assert token["x"] >= 0
         assert final["x"] >= token["x"] + token["width"]
         assert final["x"] + final["width"] <= 390
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_no_half_number_stands_beside_a_fixed_column(app: Server, visit: Visits, dark: bool) -> None:
+    """What lies beside the fixed columns of the ledger looks the same however far the rest is scrolled."""
+    page = visit(f"{app.url}/next_token?penalty=1.2&top_p=0.9", width=390, height=1200, dark=dark)
+    frame = page.locator(".atlas-table:has(.atlas-ledger)")
+    frame.scroll_into_view_if_needed()
+    boxes = [frame.locator(f"tbody tr:last-child .{name}").bounding_box() for name in ("token", "final")]
+    whole = frame.bounding_box()
+    assert whole
+    assert all(boxes)
+    edges = [boxes[0]["x"] + boxes[0]["width"], boxes[1]["x"] - 6]
+    for left in edges:
+        strip = {"x": left, "y": whole["y"], "width": 6, "height": whole["height"]}
+        seen = set()
+        for far in range(0, 121, 8):
+            assert frame.evaluate("(frame, far) => { frame.scrollLeft = far; return frame.scrollLeft; }", far) == far
+            seen.add(page.screenshot(clip=strip))
+        assert len(seen) == 1

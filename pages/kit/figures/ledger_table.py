@@ -8,6 +8,8 @@ from pages.kit.figures.style import html_text
 from pages.kit.figures.table import table
 from pages.kit.palette import Palette
 
+FADE = 30  # pixels
+
 
 @dataclass(frozen=True)
 class LedgerRow:
@@ -42,7 +44,8 @@ def ledger_table(
 
     columns: titles of `LedgerRow.cells`. description: what a screen reader says about the table.
     The bars of the last column share one scale from 0 to the largest final probability.
-    On a narrow screen token and final probability stay in sight, and what is between them scrolls sideways.
+    On a narrow screen token and final probability stay in sight, and what is between them scrolls sideways; at their
+    edges it fades out, so that nobody takes the visible half of a number for a number.
     Raises ValueError if a row lacks cells.
     """
     top = max((row.final for row in rows), default=0.0) or 1.0
@@ -94,10 +97,13 @@ def _css(palette: Palette) -> str:
 .atlas-ledger thead .token{{position:sticky;left:0}}
 .atlas-ledger .final{{position:sticky;right:0}}
 .atlas-ledger .token,.atlas-ledger .final{{z-index:1;background:{palette.paper}}}
-.atlas-ledger :is(.token,.final)::after{{content:"";position:absolute;top:0;bottom:0;width:12px;pointer-events:none;
-background:linear-gradient(to right,{edge},transparent)}}
+.atlas-ledger :is(.token,.final)::after{{content:"";position:absolute;top:0;bottom:0;width:{FADE}px;pointer-events:none;
+box-shadow:inset 1px 0 {edge};background:linear-gradient(to right,var(--ground,{palette.paper}) 8px,transparent)}}
 .atlas-ledger .token::after{{left:100%}}
 .atlas-ledger .final::after{{right:100%;transform:scaleX(-1)}}
+.atlas-ledger tr.drawn{{--ground:{wash}}}
+.atlas-ledger .token+*{{padding-left:{FADE}px}}
+.atlas-ledger .verdict{{padding-right:{FADE}px}}
 }}
 .atlas-ledger tr.cut td,.atlas-ledger tr.cut th{{color:{grey}}}
 .atlas-ledger tr.drawn td,.atlas-ledger tbody tr.drawn .token{{background:{wash};font-weight:600}}
