@@ -163,9 +163,16 @@ def draw_models(page: Page) -> None:
     with st.container(key="section_models", gap="xsmall"):
         st.header(say("models_title"), anchor=False)
         with st.container(key="models_table"):
-            table = figures.number_table(columns, rows, page.palette, description=say.plain("models_alt"), scrolls=True)
+            table = figures.number_table(
+                columns,
+                rows,
+                page.palette,
+                description=say.plain("models_alt"),
+                scrolls=True,
+                mark=say.plain("mark_chosen"),
+            )
             st.html(table)
-        show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("models_caption"))
+        show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("models_caption"), marked=say.plain("mark_chosen"))
 
 
 def draw_try(page: Page, plan: Plan) -> None:

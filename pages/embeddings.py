@@ -153,9 +153,11 @@ def _draw_pair_table(
         rows.append((f"▸\u00a0{name}" if place == closest else name, cells))
     columns = [say.plain(f"pair_{name}") for name in ("words", "one_hot", "distance", "cosine", "raw", "nearer")]
     with st.container(key="pairs_table", width=860):
-        html = figures.number_table(columns, rows, page.palette, description=say.plain("pairs_alt"))
+        html = figures.number_table(
+            columns, rows, page.palette, description=say.plain("pairs_alt"), mark=say.plain("pairs_mark")
+        )
         st.html(f'<div style="overflow-x:auto">{html}</div>')
-    show.caption(Kind.MEASURED, say.plain("measured"), say.plain("pairs_caption"))
+    show.caption(Kind.MEASURED, say.plain("measured"), say.plain("pairs_caption"), marked=say.plain("pairs_mark"))
     (a, b), pair = sides[closest], pairs[closest]
     mean = table.mean_cosine
     values = {"first": a.text, "second": b.text, "cosine": numbers.signed(pair.cosine, 3)}

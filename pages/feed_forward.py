@@ -179,9 +179,16 @@ def _draw_comparison(shown: Shown) -> None:
         columns.append(say.plain("column_times", linear=numbers.signed_digits(linear)))
     with st.expander(say.label("compare", number=shown.neuron, x=numbers.signed_digits(x))):
         alt = say.plain("compare_alt", number=shown.neuron)
-        st.html(figures.number_table(columns, rows, shown.page.palette, description=alt))
+        st.html(
+            figures.number_table(columns, rows, shown.page.palette, description=alt, mark=say.plain("compare_mark"))
+        )
         gap = numbers.power_of_ten(gelu_gap())
-        show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("compare_caption", gap=gap))
+        show.caption(
+            Kind.COMPUTED,
+            say.plain("computed"),
+            say.plain("compare_caption", gap=gap),
+            marked=say.plain("compare_mark"),
+        )
 
 
 def _draw_vectors(shown: Shown) -> None:
@@ -241,9 +248,16 @@ def _draw_shares(shown: Shown) -> None:
             name = say.plain("layer_number", layer=number)
             rows.append((f"▸\u00a0{name}" if number == layer else name, cells))
         columns = [say.plain(f"busy_{name}") for name in ("layer", "here", "mean", "half")]
-        table = figures.number_table(columns, rows, palette, description=say.plain("busy_alt"))
+        table = figures.number_table(
+            columns, rows, palette, description=say.plain("busy_alt"), mark=say.plain("mark_chosen")
+        )
         st.html(f'<div style="overflow-x:auto">{table}</div>')
-        show.caption(Kind.MEASURED, say.plain("measured"), say.plain("busy_caption", d_ff=page.lm.config.d_ff))
+        show.caption(
+            Kind.MEASURED,
+            say.plain("measured"),
+            say.plain("busy_caption", d_ff=page.lm.config.d_ff),
+            marked=say.plain("mark_chosen"),
+        )
     with st.container(border=True, key="aside_try"):
         _draw_try(shown, layers)
 

@@ -107,9 +107,18 @@ def draw_sums(page: Page, measured: Stream, position: int, layer: int) -> None:
         st.markdown(say("sums_post" if post else "sums"))
         with st.container(key="sums_table"):
             alt = say.plain("sums_alt")
-            st.html(figures.number_table(titles, rows, page.palette, description=alt, scrolls=True))
+            st.html(
+                figures.number_table(
+                    titles, rows, page.palette, description=alt, scrolls=True, mark=say.plain("mark_chosen")
+                )
+            )
         worst = numbers.power_of_ten(max(measured.relative_differences))
-        show.caption(Kind.MEASURED, say.plain("measured"), say.plain("sums_caption", worst=worst))
+        show.caption(
+            Kind.MEASURED,
+            say.plain("measured"),
+            say.plain("sums_caption", worst=worst),
+            marked=say.plain("mark_chosen"),
+        )
 
 
 def draw_norms(page: Page, steps: dict[Norm, NormSteps], position: int, layer: int, half: Half) -> None:

@@ -83,8 +83,22 @@ def _draw_table(view: View, by_block: dict[int, Traffic], best: int) -> None:
         ]
         rows.append((f"▸\u00a0{block} × {block}" if block == best else f"{block} × {block}", cells))
     columns = [say.plain(f"traffic_{name}") for name in ("block", "moved", "less", "on_chip", "fits")]
-    st.html(figures.number_table(columns, rows, page.palette, description=say.plain("traffic_alt"), scrolls=True))
-    show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("table_caption", kib=CHIPS[sel.chip], chip=sel.chip))
+    st.html(
+        figures.number_table(
+            columns,
+            rows,
+            page.palette,
+            description=say.plain("traffic_alt"),
+            scrolls=True,
+            mark=say.plain("table_mark"),
+        )
+    )
+    show.caption(
+        Kind.COMPUTED,
+        say.plain("computed"),
+        say.plain("table_caption", kib=CHIPS[sel.chip], chip=sel.chip),
+        marked=say.plain("table_mark"),
+    )
 
 
 def _who(view: View, block: int) -> list[Term]:

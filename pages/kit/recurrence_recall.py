@@ -221,8 +221,14 @@ def _draw_table(page: Page, recall: Recall) -> None:
     titles = [say.plain(f"column_{column}") for column in columns]
     with st.container(key="recall_table", gap="xsmall"):
         alt = say.plain("recall_table_alt")
-        st.html(figures.number_table(titles, rows, page.palette, description=alt, scrolls=True))
-        show.caption(Kind.MEASURED, say.plain("measured"), say.plain("recall_table_caption"))
+        st.html(
+            figures.number_table(
+                titles, rows, page.palette, description=alt, scrolls=True, mark=say.plain("mark_chosen")
+            )
+        )
+        show.caption(
+            Kind.MEASURED, say.plain("measured"), say.plain("recall_table_caption"), marked=say.plain("mark_chosen")
+        )
 
 
 def _found(page: Page, recall: Recall) -> str:

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages.kit import palette as palettes
-from pages.kit.figures import style
+from pages.kit.figures import MARK, style
 from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
@@ -70,15 +70,24 @@ def figure(
 
 
 def caption_html(
-    kind: Kind, word: str, text: str = "", *scales: Scale, masked: str = "", palette: Palette | None = None
+    kind: Kind,
+    word: str,
+    text: str = "",
+    *scales: Scale,
+    masked: str = "",
+    marked: str = "",
+    palette: Palette | None = None,
 ) -> str:
     """The line under a figure as HTML, everything escaped; it ends with buttons that save the figure.
 
     word: the translated name of `kind`, shown as a pill. text: layer and head, kernel, counts.
     scales: each drawn as a small gradient between its printed ends.
     masked: the word for hatched cells, shown with a hatched swatch; "" where nothing is masked.
+    marked: what the `MARK` before a row of the table means; "" where none has one.
     """
     colours = palette or palettes.current()
+    if marked:
+        text = f"{text} · {MARK}{marked}"
     pill = f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{html_text(word)}</span>'
     alone = not scales and not masked  # then the buttons follow the text, else they stand at the end of the line
     parts = [f"<span>{pill}{html_text(text)}{_SAVE if alone else ''}</span>"]
@@ -104,9 +113,9 @@ def caption_html(
     return f'<div class="atlas-caption" style="{_LINE.format(muted=colours.muted)}">{"".join(parts)}</div>'
 
 
-def caption(kind: Kind, word: str, text: str = "", *scales: Scale, masked: str = "") -> None:
+def caption(kind: Kind, word: str, text: str = "", *scales: Scale, masked: str = "", marked: str = "") -> None:
     """Write the caption line of `caption_html` here."""
-    st.html(caption_html(kind, word, text, *scales, masked=masked))
+    st.html(caption_html(kind, word, text, *scales, masked=masked, marked=marked))
 
 
 def _frame(key: str, meta: dict[str, Any]) -> str:

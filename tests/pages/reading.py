@@ -155,7 +155,7 @@ def _number_rows(app: AppTest) -> list[list[tuple[str, str, list[str]]]]:
 
 
 def _plain(text: str) -> str:
-    return html.unescape(text).replace("\u00a0", " ")
+    return html.unescape(re.sub("<.*?>", "", text)).replace("\u00a0", " ")
 
 
 def shares(app: AppTest) -> dict[str, int]:

@@ -29,7 +29,9 @@ WORDS = {"float32": "fp32", "bfloat16": "bf16", "int8": "INT8"}
 def formats_table(app) -> dict[str, list[str]]:
     (body,) = [e.proto.body for e in app.main.get("html") if "about 7 digits" in e.proto.body]
     rows = re.findall(r"<th scope='row'>(.*?)</th>(.*?)</tr>", body)
-    return {read(name).texts[0]: re.findall("<td>(.*?)</td>", cells) for name, cells in rows}
+    return {
+        "".join(read(name.partition("<small>")[0]).texts): re.findall("<td>(.*?)</td>", cells) for name, cells in rows
+    }
 
 
 @pytest.mark.parametrize("page", PAGES)

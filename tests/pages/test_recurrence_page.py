@@ -60,7 +60,7 @@ def rows(app: AppTest) -> dict[str, list[str]]:
     """The table of the recall task, which is the last one."""
     body = [body for body in fragments(app) if "class='atlas-numbers'" in body][-1]
     return {
-        html.unescape(name).removeprefix("▸\u00a0"): re.findall("<td>(.*?)</td>", cells)
+        html.unescape(re.sub("<.*?>", "", name)).removeprefix("▸\u00a0"): re.findall("<td>(.*?)</td>", cells)
         for name, cells in re.findall(r"<th scope='row'>(.*?)</th>(.*?)</tr>", body)
     }
 

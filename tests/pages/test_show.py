@@ -1,13 +1,17 @@
 """What `pages.kit.show` puts on a page: the figure, its frame, and the line that says where its numbers come from."""
 
 import json
+import re
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.kit import show
+from pages.kit.figures import MARK, number_table
 from pages.kit.palette import DARK, LIGHT
-from tests.pages.reading import AWKWARD, read
+from pages.kit.prose import LANGUAGES
+from tests.pages.reading import AWKWARD, fragments, read
+from tests.pages.visit import visit, well
 
 
 def _page() -> None:
@@ -74,3 +78,20 @@ def test_a_figure_states_its_own_frame() -> None:
     assert "min-width:900px" in css
     assert "aspect-ratio:1.5000" in css
     assert show._frame("plain", {}) == ""
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("page", ["residual", "feed_forward", "cost", "kv_cache", "embeddings", "recurrence", "flash"])
+def test_it_is_said_what_a_mark_before_a_row_means(page: str, lang: str) -> None:
+    app = well(visit(page, lang=lang))
+    bodies = [body for body in fragments(app) if MARK[0] in body]
+    meant = [re.findall(r"<span role='img' aria-label='(.+?)' title='\1'>▸</span>", body) for body in bodies]
+    told = [re.findall(rf"{MARK}(.+?)(?: ·|<)", body) for body in bodies]
+    tables, captions = [words for words in meant if words], [words for words in told if words]
+    assert tables
+    assert [words[:1] for words in tables] == captions
+
+
+def test_a_mark_without_a_meaning_is_an_error() -> None:
+    with pytest.raises(ValueError, match="nothing says why"):
+        number_table(["name", "one"], [(f"{MARK}row", ["1"])], LIGHT)

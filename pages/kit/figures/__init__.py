@@ -53,7 +53,7 @@ from pages.kit.figures.ledger_table import LedgerRow, ledger_table
 from pages.kit.figures.lines import Mark, Series, lines
 from pages.kit.figures.look_up import TableRow, look_up
 from pages.kit.figures.merge_rows import MergeRow, merge_rows
-from pages.kit.figures.number_table import number_table
+from pages.kit.figures.number_table import MARK, number_table
 from pages.kit.figures.one_hot_bar import one_hot_bar
 from pages.kit.figures.pass_diagram import Block, Branch, Part, Stream, pass_diagram
 from pages.kit.figures.point_map import MapPoint, point_map
@@ -72,6 +72,7 @@ from pages.kit.figures.triangle import triangle
 from pages.kit.figures.value_strip import Strip, symmetric_limit, value_strip
 
 __all__ = [
+    "MARK",
     "Block",
     "Branch",
     "ByteGroup",
