@@ -23,7 +23,6 @@ from pages.kit import (
     numbers,
     plan_controls,
     plans,
-    selection,
     show,
     tokens,
 )
@@ -57,10 +56,13 @@ def draw(page: Page) -> None:
 def draw_symbols(page: Page, plan: Plan) -> None:
     """What the letters of the formulas are, with their values."""
     say, c = page.say, plan.config
-    values = {"d": c.d_model, "L": c.n_layers, "H": c.n_heads, "H_kv": c.n_kv_heads, "d_h": c.d_head}
-    values |= {"f": c.d_ff, "V": c.vocab_size, "n": plan.context}
-    words = [f"**{name}** {say(f'symbol_{name.lower()}')} {value:,}" for name, value in values.items() if name != "L"]
-    words.insert(1, f"**L** {say('symbol_blocks')} {c.n_layers:,}")
+    values = {"d": c.d_model, "blocks": c.n_layers, "h": c.n_heads, "h_kv": c.n_kv_heads, "d_h": c.d_head}
+    values |= {"f": c.d_ff, "v": c.vocab_size, "n": plan.context}
+    letters = ("d", "L", "H", "Hₖᵥ", "dₕ", "f", "V", "n")
+    words = [
+        f"**{letter}** {say(f'symbol_{name}')} {value:,}"
+        for letter, (name, value) in zip(letters, values.items(), strict=True)
+    ]
     st.markdown(" · ".join(words))
 
 
@@ -186,12 +188,7 @@ def draw_try(page: Page, plan: Plan) -> None:
     st.markdown(say("try_context"))
     st.markdown(say("try_bits"))
     if page.sel.plan != "gpt3":
-        st.button(
-            say.label("try_gpt3"),
-            key="try_gpt3",
-            on_click=selection.update,
-            kwargs={"plan": "gpt3", **plans.NOTHING_CHANGED},
-        )
+        st.markdown(say("try_gpt3"))
 
 
 def _growth(config: TransformerConfig, **changes: int) -> float | None:

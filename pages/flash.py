@@ -48,7 +48,7 @@ def draw_controls(view: View) -> None:
         _choice(view, "order", ORDERS, sel.order, "order")
         own = page.lm.config.causal
         _choice(view, "causal", (True, False), view.causal, "mask", lambda on: None if on == own else on)
-        _choice(view, "dtype", tuple(BYTES), sel.dtype, "")
+        _choice(view, "dtype", tuple(BYTES), sel.dtype, "weights")
     remarks = []
     if view.enlarged:
         values = {"block_q": view.blocks[0], "block_k": view.blocks[1], "most": MAX_TILES}
@@ -155,9 +155,9 @@ def draw_checks(view: View) -> None:
     """The same result: forward and backward; and how much there is to keep at a time."""
     page, say, checks = view.page, view.page.say, view.checks
     forward = checks.forward
-    dtype = page.sel.dtype
+    dtype = say.plain(f"weights_{page.sel.dtype}")
     rows = [(say.plain("check_forward", dtype=dtype), [numbers.power_of_ten(forward.tiled)])]
-    if dtype != "float32":
+    if page.sel.dtype != "float32":
         rows.append((say.plain("check_plain", dtype=dtype), [numbers.power_of_ten(forward.plain)]))
     rows += [
         (say.plain("check_backward", name=name), [numbers.power_of_ten(difference)])
@@ -165,7 +165,7 @@ def draw_checks(view: View) -> None:
     ]
     with st.container(key="section_checks", gap="xsmall"):
         st.header(say("checks_title"), anchor=False)
-        section = "checks" if dtype == "float32" else "checks_low"
+        section = "checks" if page.sel.dtype == "float32" else "checks_low"
         st.markdown(say(section, dtype=dtype, largest=numbers.three_digits(forward.largest)))
         titles = [say.plain("check_column", layer=page.place.layer), say.plain("difference_column")]
         st.html(figures.number_table(titles, rows, page.palette, description=say.plain("checks_title")))

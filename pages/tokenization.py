@@ -189,11 +189,11 @@ def draw_numbers(page: Page, position: int) -> None:
         rows = [
             (
                 say.plain(name),
-                (f"{one:,}", f"{one * size:,}", f"{n * one:,}", numbers.megabytes(n * one * size)),
+                (f"{one:,}", f"{one * size:,}", f"{n * one:,}", numbers.memory(n * one * size)),
             )
             for name, one in (("one_hot", of.one_hot), ("embedding", of.embedding))
         ]
-        columns = ["", *(say.plain(f"numbers_{name}", n=n) for name in ("one", "bytes", "all", "megabytes"))]
+        columns = ["", *(say.plain(f"numbers_{name}", n=n) for name in ("one", "bytes", "all", "memory"))]
         with st.container(key="numbers_table", width=760):
             st.html(figures.number_table(columns, rows, palette, description=say.plain("numbers_alt"), scrolls=True))
         ratio = numbers.three_digits(of.one_hot / of.embedding)

@@ -37,12 +37,12 @@ class Sizes:
     @property
     def q(self) -> tuple[Factor, Factor]:
         """Features of all query heads together: H·d_h."""
-        return Factor("H", self.config.n_heads), Factor("d_h", self.config.d_head)
+        return Factor("H", self.config.n_heads), Factor("dₕ", self.config.d_head)
 
     @property
     def kv(self) -> tuple[Factor, Factor]:
         """Features of all key (or value) heads together: H_kv·d_h."""
-        return Factor("H_kv", self.config.n_kv_heads), Factor("d_h", self.config.d_head)
+        return Factor("Hₖᵥ", self.config.n_kv_heads), Factor("dₕ", self.config.d_head)
 
     @property
     def f(self) -> Factor:
@@ -65,13 +65,13 @@ class Sizes:
         c = self.config
         if c.kind != "encoder_decoder":
             return (self.L,)
-        return (Factor("(2·L + L_e)", 2 * c.n_layers + c.n_encoder_layers),)
+        return (Factor("(2·L + Lₑ)", 2 * c.n_layers + c.n_encoder_layers),)
 
     @property
     def blocks(self) -> tuple[Factor, ...]:
         """Blocks of both stacks together."""
         c = self.config
-        return (self.L,) if c.kind != "encoder_decoder" else (Factor("(L + L_e)", c.n_layers + c.n_encoder_layers),)
+        return (self.L,) if c.kind != "encoder_decoder" else (Factor("(L + Lₑ)", c.n_layers + c.n_encoder_layers),)
 
 
 def parameter_formulas(config: TransformerConfig) -> dict[str, Formula]:
@@ -94,8 +94,9 @@ def parameter_formulas(config: TransformerConfig) -> dict[str, Formula]:
     if c.mlp_bias:
         feed_forward += [(s.f,), *([(s.f,)] if c.gated else []), (s.d,)]
     # Norms before every half (and before cross-attention), at the end of each pre-norm stack, after the embeddings.
-    n_norms = (3 * c.n_layers + 2 * c.n_encoder_layers) if two else 2 * c.n_layers
-    n_norms += (1 + two) * ((c.norm_place == "pre") + c.embedding_norm)
+    more = (1 + two) * ((c.norm_place == "pre") + c.embedding_norm)
+    n_norms = more + ((3 * c.n_layers + 2 * c.n_encoder_layers) if two else 2 * c.n_layers)
+    norms = " + ".join([*(["3·L", "2·Lₑ"] if two else ["2·L"]), *([str(more)] if more else [])])
     vectors = (TWO,) if c.norm == "layernorm" else ()  # gain and shift, or the gain alone
     types = [(Factor("types", c.n_token_types), s.d)] if c.n_token_types else []
     head: list[Product] = [] if c.tied_embeddings or c.head == "none" else [(s.V, s.d)]
@@ -105,7 +106,7 @@ def parameter_formulas(config: TransformerConfig) -> dict[str, Formula]:
         "embedding": Formula(((s.V, s.d), *types)),
         "attention": Formula(tuple(attention), per_layer),
         "feed_forward": Formula(tuple(feed_forward), s.blocks),
-        "norms": Formula(((*vectors, Factor("norms", n_norms), s.d),)),
+        "norms": Formula(((*vectors, Factor(f"({norms})", n_norms), s.d),)),
     }
     if c.positions == "learned":
         formulas["positions"] = Formula(((*stacks, Factor("positions", c.max_positions), s.d),))
@@ -250,7 +251,7 @@ def bytes_read(config: TransformerConfig, context: int, bits: int, cache_bits: i
     left_out = ["positions"] if config.tied_embeddings else ["positions", "embedding"]
     read = sum(formula.count for part, formula in formulas.items() if part not in left_out)
     return {
-        "weights": Formula(((Factor("N_read", read), Factor("b", bits / 8)),)),
+        "weights": Formula(((Factor("Nᵣ", read), Factor("b", bits / 8)),)),
         "cache": cache_formula(config, context, cache_bits),
     }
 

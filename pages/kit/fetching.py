@@ -100,7 +100,7 @@ def _watched() -> None:
 def _list(say: Prose) -> None:
     """All models by kind: those that are here, with what they take, and those that can be fetched."""
     here, sizes = available(), loading.models().sizes()
-    used, limit = (_megabytes(n) for n in (sum(sizes.values()), loading.models().limit))
+    used, limit = (numbers.memory(n) for n in (sum(sizes.values()), loading.models().limit))
     st.caption(say("models_in_memory", used=used, limit=limit))
     entries = [entry for entry in (CATALOG | here).values() if entry.listed and (entry.id in here or entry.sources)]
     with st.container(height=340, border=False, key="models_to_get"):
@@ -132,7 +132,7 @@ def _here(entry: Entry, memory: int, say: Prose) -> None:
     state = say("model_bundled" if not entry.sources and entry.kind != "own" else "model_here")
     state += f" · {_megabytes(entry.nbytes)} MB"
     if memory:
-        state += " · " + say("model_in_memory", memory=_megabytes(memory))
+        state += " · " + say("model_in_memory", memory=numbers.memory(memory))
     st.markdown(f"{_about(entry, say)}  \n:small[{state}]")
     if entry.id != selection.current().model:
         key = f"show_{entry.id}"

@@ -26,7 +26,7 @@ def draw_traffic(view: View) -> None:
     by_block = {block: traffic(n, d, block, block, number, causal=view.causal) for block in BLOCKS if block <= n}
     with st.container(key="section_traffic", gap="xsmall"):
         st.header(say("traffic_title"), anchor=False)
-        st.markdown(say("traffic"))
+        st.markdown(say("traffic", n=n))
         with st.container(key="controls_traffic", horizontal=True):
             st.segmented_control(
                 say.label("choose_chip"),
@@ -50,8 +50,8 @@ def _draw_curve(view: View, by_block: dict[int, Traffic], best: int) -> None:
     fig = figures.lines(
         blocks,
         [
-            Series(say.plain("plain"), [by_block[b].plain / 1e6 for b in blocks], palette.key, "dash"),
-            Series(say.plain("tiled"), [by_block[b].tiled / 1e6 for b in blocks], palette.accent, points=True),
+            Series(say.plain("plain"), [by_block[b].plain / 2**20 for b in blocks], palette.key, "dash"),
+            Series(say.plain("tiled"), [by_block[b].tiled / 2**20 for b in blocks], palette.accent, points=True),
         ],
         palette,
         x_title=say.plain("traffic_x"),
@@ -63,7 +63,7 @@ def _draw_curve(view: View, by_block: dict[int, Traffic], best: int) -> None:
         height=300,
     )
     mask = say.plain("mask_true" if view.causal else "mask_false")
-    values = {"n": sel.longest, "d": page.lm.config.d_head, "dtype": sel.dtype, "mask": mask}
+    values = {"n": sel.longest, "d": page.lm.config.d_head, "dtype": say.plain(f"weights_{sel.dtype}"), "mask": mask}
     caption = show.caption_html(
         Kind.COMPUTED, say.plain("computed"), say.plain("traffic_caption", **values), palette=palette
     )
@@ -76,7 +76,7 @@ def _draw_table(view: View, by_block: dict[int, Traffic], best: int) -> None:
     for block in (b for b in TABLE if b in by_block):
         one = by_block[block]
         cells = [
-            numbers.megabytes(one.tiled),
+            numbers.mebibytes(one.tiled),
             numbers.three_digits(one.plain / one.tiled),
             numbers.three_digits(one.on_chip / 1024),
             say.plain("fits_yes" if one.on_chip <= 1024 * CHIPS[sel.chip] else "fits_no"),
@@ -112,8 +112,8 @@ def _formulas(view: View, one: Traffic, block: int) -> list[Step]:
     tiled = f"(2 · {n:,} · {d} + 2 · {one.keys_read:,} · {d}) · {number} B + 4 B · {n:,} = "
     chip = f"({block} + 2 · {block}) · {d} · {number} B + 4 B · ({block}² + {block} · {d} + 2 · {block}) = "
     return [
-        Step(say.plain("plain_formula"), [Term(plain), Term(f"{numbers.megabytes(one.plain)} MB", "result")]),
-        Step(say.plain("tiled_formula"), [Term(tiled), Term(f"{numbers.megabytes(one.tiled)} MB", "result")]),
+        Step(say.plain("plain_formula"), [Term(plain), Term(f"{numbers.mebibytes(one.plain)} MiB", "result")]),
+        Step(say.plain("tiled_formula"), [Term(tiled), Term(f"{numbers.mebibytes(one.tiled)} MiB", "result")]),
         Step(
             say.plain("chip_formula"),
             [Term(chip), Term(f"{numbers.three_digits(one.on_chip / 1024)} KiB", "result")],

@@ -8,7 +8,7 @@ import streamlit as st
 
 from model.analysis.attention_race import CPU_LONGEST, LENGTHS, Point, Shape, contenders, lengths, measure
 from model.analysis.flash_traffic import BYTES
-from pages.kit import errors, figures, numbers, selection, show, tickets
+from pages.kit import controls, errors, figures, numbers, selection, show, tickets
 from pages.kit.figures import Series
 from pages.kit.flash_view import View
 from pages.kit.live_work import LiveWork
@@ -71,13 +71,15 @@ def draw(view: View) -> None:
         st.header(say("race_title"), anchor=False)
         st.markdown(say("race"))
         with st.container(key="controls_race", horizontal=True, vertical_alignment="bottom"):
-            st.select_slider(
-                say.label("longest"),
-                LENGTHS,
-                key=selection.widget("longest", page.sel.longest),
-                format_func=lambda n: f"{n:,}",
-                width=300,
-            )
+            with st.container(width=300, gap=None):
+                controls.label(page, "longest", f"{page.sel.longest:,}")
+                st.select_slider(
+                    say.label("longest"),
+                    LENGTHS,
+                    key=selection.widget("longest", page.sel.longest),
+                    format_func=lambda n: f"{n:,}",
+                    label_visibility="collapsed",
+                )
             asked = _shape(view, device), page.sel.longest
             st.button(say.label("race_start"), key="race_start", type="primary", on_click=partial(_begin, asked))
         if device == "cpu" and page.sel.longest > CPU_LONGEST:
@@ -135,7 +137,7 @@ def _draw_race(view: View, race: Race, auto: bool) -> None:
 def _draw_curves(view: View, race: Race, what: str) -> None:
     say, palette = view.page.say, view.page.palette
     colours = {"explicit": palette.key, "fused": palette.accent, "ours": palette.value}
-    factor = 1e3 if what == "seconds" else 1e-6
+    factor = 1e3 if what == "seconds" else 2**-20
     fig = figures.lines(
         race.lengths,
         [
@@ -165,13 +167,18 @@ def _draw_table(view: View, race: Race) -> None:
         cells = []
         for name in race.names:
             seconds, peak = race.of(name, "seconds")[i], race.of(name, "peak")[i]
-            cells += [_printed(1e3 * seconds), _printed(peak / 1e6)]
+            cells += [_printed(1e3 * seconds), _printed(peak / 2**20)]
         rows.append((f"{length:,}", cells))
     with st.container(key="race_table", gap="xsmall"):
         st.html(figures.number_table(columns, rows, page.palette, description=say.plain("race_title"), scrolls=True))
         shape = race.shape
-        kernels = ", ".join(f"{say.plain(f'kernel_{name}')}: {kernel}" for name, kernel in _kernels(race).items())
-        values = {"heads": shape.heads, "d": shape.d, "dtype": shape.dtype, "device": shape.device, "kernels": kernels}
+        kernels = " · ".join(
+            say.plain("kernel_ran", name=say.plain(f"kernel_{name}"), kernel=kernel)
+            for name, kernel in _kernels(race).items()
+            if name != kernel
+        )
+        values = {"heads": shape.heads, "d": shape.d, "device": shape.device.upper(), "kernels": kernels}
+        values["dtype"] = say.plain(f"weights_{shape.dtype}")
         mask = say.plain("mask_true" if shape.causal else "mask_false")
         show.caption(Kind.MEASURED, say.plain("measured"), say.plain("race_caption", mask=mask, **values))
     _draw_growth(view, race)

@@ -15,7 +15,7 @@ from model.language import LanguageModel
 from pages.kit import flash_race
 from pages.kit.flash_closer import kernel_source
 from pages.kit.flash_view import MAX_NUMBERS, MAX_TILES, View
-from pages.kit.numbers import megabytes, power_of_ten, three_digits
+from pages.kit.numbers import mebibytes, power_of_ten, three_digits
 from pages.kit.prose import Prose
 from tests.cases import TEXTS
 from tests.pages.component_io import pick, sent
@@ -87,11 +87,12 @@ def test_the_checks_are_measured(storyteller: LanguageModel) -> None:
     for dtype in ("float32", "bfloat16", "float16"):
         app = opened(**PLACE, dtype=dtype)
         rows = {name: number(cells[0]) for name, cells in tables(app)[0].items()}
-        tiled = rows[f"Tiles in {dtype}"]
+        word = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[dtype]
+        tiled = rows[f"Tiles in {word}"]
         if dtype == "float32":
             assert tiled <= 5e-6
         else:
-            assert 1e-5 < tiled <= 2 * rows[f"Plain attention in {dtype}"]
+            assert 1e-5 < tiled <= 2 * rows[f"Plain attention in {word}"]
         assert all(0 < rows[f"Gradient of {name}, tile by tile"] <= 1e-4 for name in "qkv")
     q, k, v, visible = run.attention_inputs("blocks.2.attn")
     largest = three_digits(float(explicit(q, k, v, visible).out.abs().max()))
@@ -231,20 +232,20 @@ def test_the_traffic_is_the_formulas() -> None:
     plain, tiled = (array(trace["y"]).astype(float) for trace in figure(app, "traffic")["data"])
     blocks = [2**i for i in range(10)]
     expected = [traffic(4096, 32, b, b, 2, causal=True) for b in blocks]
-    np.testing.assert_allclose(tiled, [one.tiled / 1e6 for one in expected])
-    np.testing.assert_allclose(plain, (4 * 4096 * 32 + 4 * 4096**2) * 2 / 1e6)
+    np.testing.assert_allclose(tiled, [one.tiled / 2**20 for one in expected])
+    np.testing.assert_allclose(plain, (4 * 4096 * 32 + 4 * 4096**2) * 2 / 2**20)
     rows = tables(app)[-1]
     for name, cells in rows.items():
         block = int(re.findall(r"\d+", name)[0])
         one = traffic(4096, 32, block, block, 2, causal=True)
-        assert cells[0] == megabytes(one.tiled)
+        assert cells[0] == mebibytes(one.tiled)
         assert cells[3] == ("yes" if one.on_chip <= CHIPS["H100"] * 1024 else "no")
     assert chosen_rows(app)[-1] == ["128 × 128"]
     text = box(app)
-    sums = re.findall(r"\((2 · 4,096 · 32 \+ 2 · [\d,]+ · 32)\) · 2 B \+ 4 B · 4,096 = ([\d.,]+) MB", text)
+    sums = re.findall(r"\((2 · 4,096 · 32 \+ 2 · [\d,]+ · 32)\) · 2 B \+ 4 B · 4,096 = ([\d.,]+) MiB", text)
     (formula, result) = sums[0]
     value = eval(formula.replace(",", "").replace("·", "*")) * 2 + 4 * 4096
-    assert result == megabytes(value) == megabytes(traffic(4096, 32, 128, 128, 2, causal=True).tiled)
+    assert result == mebibytes(value) == mebibytes(traffic(4096, 32, 128, 128, 2, causal=True).tiled)
 
 
 # ----------------------------------------------------------------------------------------------------------- race
@@ -267,7 +268,7 @@ def test_the_race_is_measured_point_by_point_and_shown() -> None:
     assert [(p.length, p.name) for p in race.points] == [
         (n, name) for n in (128, 256, 512) for name in ("explicit", "fused")
     ]
-    for what, factor in (("seconds", 1e3), ("peak", 1e-6)):
+    for what, factor in (("seconds", 1e3), ("peak", 2**-20)):
         curves = [array(trace["y"]).astype(float) for trace in figure(app, f"race_{what}")["data"]]
         for name, curve in zip(("explicit", "fused"), curves, strict=True):
             points = [getattr(p, what) * factor for p in race.points if p.name == name]
@@ -277,10 +278,10 @@ def test_the_race_is_measured_point_by_point_and_shown() -> None:
     for length, cells in rows.items():
         n = int(length.replace(",", ""))
         one, other = by_place[n, "explicit"], by_place[n, "fused"]
-        assert cells[1::2] == [three_digits(one.peak / 1e6), three_digits(other.peak / 1e6)]
+        assert cells[1::2] == [three_digits(one.peak / 2**20), three_digits(other.peak / 2**20)]
         assert cells[0::2] == [three_digits(1e3 * one.seconds), three_digits(1e3 * other.seconds)]
     assert "From 256 to 512 tokens the explicit way needs 4.00 times the memory" in said(app)
-    kinds = [kind for kind, text in captions(app) if "profiler" in text or "fastest" in text or "kernels:" in text]
+    kinds = [kind for kind, text in captions(app) if "profiler" in text or "fastest" in text or "the kernel “" in text]
     assert kinds == ["measured"] * 3
 
 

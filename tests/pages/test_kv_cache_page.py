@@ -254,7 +254,7 @@ def test_the_formula_with_a_models_numbers() -> None:
         ({"bits": "5"}, "“Numbers kept in”"),
         ({"kv_heads": "3"}, "“Key/value heads” cannot be 3"),
         ({"window": "-2"}, "cannot be −2"),
-        ({"plan": "<b>"}, "“Model to reckon with”"),
+        ({"plan": "<b>"}, "“Model to calculate for”"),
         ({"plan_context": "99999999999"}, "“Tokens of text n” cannot be"),
         ({"plan_kv": "3"}, "cannot share 3 key/value heads"),
         ({"plan_cache": "3"}, "“Bits in the cache”"),

@@ -14,7 +14,8 @@ from model.zoo.fetch import FETCH_FAULTS, FetchError
 from model.zoo.files import FAULTS, CheckpointError
 from pages.kit import fetching, loading, position_data
 from pages.kit.loading import ModelCache
-from pages.kit.prose import COMMON, LANGUAGES, Prose, sections
+from pages.kit.numbers import memory
+from pages.kit.prose import COMMON, LANGUAGES, Prose, escape, sections
 from pages.kit.sitemap import ABOUT_NEXT_TOKEN, PAGES
 from tests.model.test_parity_families import DECODERS, ENCODERS
 from tests.model.tiny import randomise
@@ -262,7 +263,7 @@ def test_the_list_of_models_is_grouped_by_kind_and_says_what_is_here():
     (about,) = [text for text in texts if text.startswith("**qwen3**")]
     nbytes = loading.model("qwen3").nbytes
     assert "on this machine" in about
-    assert f"in memory: {round(nbytes / 1e6)} MB" in about
+    assert f"in memory: {escape(memory(nbytes))}" in about
     assert not [b for b in app.button if b.key == "show_qwen3"]
     app = well(app.button(key="show_gpt2").click().run())
     assert selection(app).model == "gpt2"

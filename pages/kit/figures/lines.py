@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -109,7 +110,9 @@ def lines(
             text=style.label(mark.text, 28),
             font={"size": style.SMALL_SIZE, "color": colour},
         )
-    ticks = {"tickmode": "array", "tickvals": list(x_ticks)} if x_ticks is not None else {}
+    ticks: dict[str, Any] = {}
+    if x_ticks is not None:
+        ticks = {"tickmode": "array", "tickvals": list(x_ticks), "ticktext": [f"{tick:,.6g}" for tick in x_ticks]}
     width = _x_range(places, log_x)
     fig.update_xaxes(style.value_axis(palette, type="log" if log_x else "linear", showgrid=False, range=width, **ticks))
     fig.update_xaxes(title={"text": style.literal(x_title), "standoff": 8})
