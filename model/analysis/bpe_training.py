@@ -5,6 +5,7 @@ Source: byte-pair encoding, Sennrich et al. 2016, arXiv:1508.07909; on bytes, Ra
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
@@ -67,6 +68,7 @@ class BpeTraining:
                 self._where[pair].add(index)
         self.n_tokens_at = [sum(len(w) * n for w, n in zip(self._words, self._times, strict=True))]
         self.done = False
+        self._turn = threading.Lock()  # a run of the page that was broken off may still be at its last merge
         self._check()
 
     @property
@@ -81,8 +83,10 @@ class BpeTraining:
 
     def advance(self) -> LearnedMerge | None:
         """Learn one merge; None when there is nothing left to learn."""
-        if self.done:
-            return None
+        with self._turn:
+            return None if self.done else self._learn()
+
+    def _learn(self) -> LearnedMerge:
         pair, count = min(self._counts.items(), key=lambda item: (-item[1], item[0]))
         left, right = pair
         spelling = self._tokens[left] + self._tokens[right]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Lock
 
 import numpy as np
 import streamlit as st
@@ -26,9 +27,15 @@ class Race(LiveWork):
     asked: tuple[Shape, int]
     wanted: list[tuple[int, str]]
     points: list[Point] = field(default_factory=list)
+    _turn: Lock = field(default_factory=Lock)  # a run that was broken off may still be at its last point
 
     def tick(self) -> None:
         """Measure one point."""
+        with self._turn:
+            if len(self.points) < len(self.wanted):
+                self._measure()
+
+    def _measure(self) -> None:
         length, name = self.wanted[len(self.points)]
         try:
             point = measure(self.shape, length, name)

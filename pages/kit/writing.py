@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
+from threading import Lock
 from typing import Any
 
 import streamlit as st
@@ -92,6 +93,7 @@ class Writing:
     too_long: int | None = None
     to_branch: tuple[int, int, int] | None = None
     base_rows: int = field(init=False)
+    _turn: Lock = field(default_factory=Lock)  # a run that was broken off may still be at its last token
 
     def __post_init__(self) -> None:
         self.base_rows = len(self.rows)
@@ -130,10 +132,11 @@ class Writing:
         deadline = time.perf_counter() + seconds
         while self.running:
             for row in self.rows:
-                if self.wants(row):
-                    row.text.advance()
-                    # Here Streamlit breaks this run off, if the reader has clicked meanwhile: once per token.
-                    _ = _KEY in st.session_state
+                with self._turn:
+                    if self.wants(row):
+                        row.text.advance()
+                # Here Streamlit breaks this run off, if the reader has clicked meanwhile: once per token.
+                _ = _KEY in st.session_state
             if not any(self.wants(row) for row in self.rows):
                 self.running = False
                 if self.to_branch is not None:

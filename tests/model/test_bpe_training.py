@@ -1,6 +1,7 @@
 """A BPE learned merge by merge: the merges of the `tokenizers` library's own trainer, and what is shown of them."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import example, given, settings
@@ -78,3 +79,17 @@ def test_what_does_not_fit_is_refused() -> None:
         BpeTraining("abc", 200)
     with pytest.raises(ValueError, match="merges were learned"):
         learned("ab ab", 300).tokenizer(99)
+
+
+def test_two_runs_of_a_page_take_turns() -> None:
+    text = dict(TEXTS)["long_text"]
+    shared = BpeTraining(text, 1_000)
+
+    def learn() -> None:
+        while shared.advance() is not None:
+            pass
+
+    with ThreadPoolExecutor(2) as pool:
+        for run in [pool.submit(learn) for _ in range(2)]:
+            run.result()
+    assert shared.merges == learned(text, 1_000).merges

@@ -2,6 +2,7 @@
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -24,6 +25,17 @@ from tests.pages.visit import remarks, selection, traced, visit, well
 
 PLACE = {"layer": "2", "head": "5"}
 LONG = dict(TEXTS)["long_text"]
+
+
+def test_two_runs_of_the_page_measure_each_point_once() -> None:
+    """One that was broken off may still be at its last point when the next one begins."""
+    wanted = [(n, name) for n in (128, 256) for name in ("explicit", "fused")]
+    race = flash_race.Race(asked=(Shape(1, 32, "float32", causal=True), 256), wanted=wanted)
+    with ThreadPoolExecutor(2) as pool:
+        for run in [pool.submit(race.tick) for _ in range(6)]:
+            run.result()
+    assert [(point.length, point.name) for point in race.points] == wanted
+    assert not race.running
 
 
 def opened(**parameters: object) -> AppTest:

@@ -5,11 +5,14 @@ import html
 import re
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from model.analysis.beam_continuation import BeamContinuation
+from model.analysis.continuations import Continuation
 from model.config import TransformerConfig
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
@@ -118,6 +121,18 @@ def test_what_was_stopped_goes_on_as_if_it_never_had(
     assert app.button(key="go_on").label == "Write 20 more"
     written(app.button(key="go_on").click().run())
     assert ids(app) == [generated(storyteller, TEXT, 40, temperature=0), generated(storyteller, TEXT, 40, seed=2)]
+
+
+def test_two_runs_of_the_page_take_turns(storyteller: LanguageModel) -> None:
+    """One that was broken off may still be at its last token when the next one begins."""
+    prompt = tuple(storyteller.tokenizer.encode(TEXT))
+    kinds = [Continuation(storyteller, prompt, SamplingSettings(seed=1)), BeamContinuation(storyteller, prompt, 3, 0.6)]
+    work = Writing(storyteller, Selection(), prompt, [Row(kind) for kind in kinds], 30)
+    with ThreadPoolExecutor(2) as pool:
+        for run in [pool.submit(work.tick, 60.0) for _ in range(2)]:
+            run.result()
+    assert [row.text.length for row in work.rows] == [30, 30]
+    assert list(kinds[0].ids[len(prompt) :]) == generated(storyteller, TEXT, 30, seed=1)
 
 
 def test_a_token_is_looked_at(storyteller: LanguageModel) -> None:
