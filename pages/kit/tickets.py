@@ -61,7 +61,8 @@ def value(ticket: Ticket[Value] | None) -> Value | None:
 def fragment(lm: LanguageModel, draw: Callable[..., None], *given: Any, run_every: float | None = None) -> None:
     """As `st.fragment(draw, run_every=…)(*given)`, where `given` holds the model `lm`.
 
-    When the model has left the memory, the whole page is run again instead of this part.
+    When the model has left the memory, the whole page is run again instead of this part. It stands in a container of
+    its own, so that what is drawn again and again can be kept from fading each time (style.css).
     """
     ticket = issue(lm, given)
     first = [given]  # this run goes on, whatever has left meanwhile
@@ -71,7 +72,8 @@ def fragment(lm: LanguageModel, draw: Callable[..., None], *given: Any, run_ever
         there = first.pop() if first else ticket.value
         if there is None:
             st.rerun()
-        draw(*there)
+        with st.container(key=f"part_{draw.__name__.strip('_')}"):
+            draw(*there)
 
     st.fragment(again, run_every=run_every)()
 
