@@ -32,8 +32,16 @@ def table(
 
 
 def _css(palette: Palette) -> str:
+    # Where there is more to the left or right the edge is in the shade; covers that move with the table hide it at the
+    # table's own ends.
+    shade, cover = style.mix(palette.ink, palette.paper, 0.8), f"{palette.paper} 50%"
+    grounds = [
+        f"linear-gradient({angle},{colours},transparent) {side} 0/{width} 100% no-repeat {moves}"
+        for colours, width, moves in ((cover, "40px", "local"), (shade, "14px", "scroll"))
+        for angle, side in (("90deg", "0"), ("-90deg", "100%"))
+    ]
     return f"""
-.atlas-table[tabindex]{{overflow:auto;scrollbar-width:thin}}
+.atlas-table[tabindex]{{overflow:auto;scrollbar-width:thin;background:{",".join(grounds)}}}
 .atlas-table:focus-visible{{outline:2px solid {palette.accent};outline-offset:2px}}
 .atlas-table table{{width:100%;border-collapse:collapse;margin:0;color:{palette.ink};font-family:{style.SANS};
 font-size:14px}}
