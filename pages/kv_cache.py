@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from model.analysis.cache_race import Race
 from model.analysis.costs import cache_formula
 from model.analysis.formats import FORMATS
 from pages.kit import cache_choices, cache_sizes, controls, figures, numbers, racing, selection, show, tokens
@@ -11,6 +12,7 @@ from pages.kit.racing import Racing
 from pages.kit.selection import RANGES
 from pages.kit.show import Kind
 
+ENOUGH = 24  # tokens in both lanes: a third of fewer says more of single delays than of the growth
 GROWN = 1.15  # times as long in the last third as in the first: less than that is lost in what else a machine does
 
 
@@ -91,12 +93,7 @@ def draw_outcome(page: Page, state: Racing) -> None:
     with left:
         st.markdown(say("outcome_title"))
         st.markdown(say("outcome_ratio", n=both, ratio=f"{race.ratio:.1f}"))
-        values: dict[str, str] = {}
-        for name, lane in (("cached", race.cached), ("uncached", race.uncached)):
-            first, last = lane.thirds(both)
-            values |= {f"{name}_first": numbers.three_digits(first), f"{name}_last": numbers.three_digits(last)}
-        first, last = race.uncached.thirds(both)
-        st.markdown(say("outcome_times" if last > GROWN * first else "outcome_times_flat", **values))
+        _draw_growth(page, race, both)
         read = {"cached": f"{race.cached.tokens_read:,}", "uncached": f"{race.uncached.tokens_read:,}"}
         st.markdown(say("outcome_read", **read))
         if race.compared:
@@ -121,6 +118,23 @@ def draw_outcome(page: Page, state: Racing) -> None:
     with st.container(key="section_bytes", gap="xsmall"):
         st.html(figures.arithmetic([Term(say.plain("bytes_of", model=page.lm.name))], steps, page.palette))
         show.caption(Kind.MEASURED, say.plain("measured"), say.plain("bytes_caption"))
+
+
+def _draw_growth(page: Page, race: Race, both: int) -> None:
+    """Whether a token takes longer the later it comes, among the first `both` of both lanes."""
+    say = page.say
+    more = say("outcome_go_on" if not race.done else "outcome_more")
+    if both < ENOUGH:
+        st.markdown(f"{say('outcome_times_few', n=both)} {more}")
+        return
+    thirds = {"cached": race.cached.thirds(both), "uncached": race.uncached.thirds(both)}
+    values = {f"{lane}_first": numbers.three_digits(first) for lane, (first, _) in thirds.items()}
+    values |= {f"{lane}_last": numbers.three_digits(last) for lane, (_, last) in thirds.items()}
+    first, last = thirds["uncached"]
+    if last > GROWN * first:
+        st.markdown(say("outcome_times", **values))
+    else:
+        st.markdown(f"{say('outcome_times_flat', **values)} {more}")
 
 
 draw(opening("kv_cache"))

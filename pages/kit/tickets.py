@@ -72,7 +72,7 @@ def fragment(lm: LanguageModel, draw: Callable[..., None], *given: Any, run_ever
         there = first.pop() if first else ticket.value
         if there is None:
             st.rerun()
-        with st.container(key=f"part_{draw.__name__.strip('_')}"):
+        with st.container(key=f"part_{draw.__module__.rpartition('.')[2]}_{draw.__name__}"):
             draw(*there)
 
     st.fragment(again, run_every=run_every)()

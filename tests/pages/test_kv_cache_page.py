@@ -131,6 +131,7 @@ def test_it_is_drawn_while_it_runs_and_stops_at_once(monkeypatch: pytest.MonkeyP
     well(app.run())
     assert written() == stopped, "nothing is written behind the reader's back"
     assert "You stopped the race" in " ".join(caption.value for caption in app.main.caption)
+    assert "Press *Go on*" in said(app)
     well(app.button(key="race_on").click().run())
     assert written() > stopped
     assert state(app).running
@@ -192,12 +193,18 @@ def test_the_ways_are_measured(storyteller: LanguageModel) -> None:
     assert len(losses) == len(table) == len(array(figure(app, "cache_sizes")["data"][0]["x"]))
 
 
-def test_what_is_said_of_the_times_is_what_they_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = opened(text=TEXT, race=8)
-    lane = state(app).race.uncached
-    for milliseconds, sentence in (([2.0] * 8, "the growth is lost"), ([2.0] * 4 + [9.0] * 4, "the longer the text")):
-        lane.milliseconds[:] = milliseconds
-        assert sentence in said(well(app.run()))
+def test_what_is_said_of_the_times_is_what_they_show() -> None:
+    words = said(opened(text=TEXT, race=8))
+    assert "With 8 tokens in both lanes it does not show yet" in words
+    assert "Let more tokens be written" in words
+    app = opened(text=TEXT, race=30)
+    race = state(app).race
+    for milliseconds, sentence in (([2.0] * 30, "growth is still lost"), ([2.0] * 15 + [9.0] * 15, "longer the text")):
+        race.uncached.milliseconds[:] = milliseconds
+        words = said(well(app.run()))
+        assert sentence in words
+        for value in (*race.uncached.thirds(30), *race.cached.thirds(30)):
+            assert f"{numbers.three_digits(value)} ms" in words
 
 
 def test_turning_the_ways_is_in_the_address() -> None:
