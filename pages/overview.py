@@ -8,7 +8,7 @@ import streamlit as st
 from model.analysis.forward_pass import PassSummary, pass_summary
 from model.analysis.guesses import Guesses, guesses, surest_and_most_surprised
 from model.analysis.parameters import parameters_by_part
-from pages.kit import figures, limits, links, numbers, selection, show, sidebar, tokens
+from pages.kit import figures, limits, links, numbers, parts, selection, show, sidebar, tokens
 from pages.kit.figures import Block, Branch, Part, Share, Stream
 from pages.kit.figures.style import short
 from pages.kit.page import Page, opening
@@ -16,7 +16,8 @@ from pages.kit.prose import escape
 from pages.kit.sitemap import PAGES
 
 # The page that tells more about a part of the pass.
-MORE = {"attention": "attention", "feed_forward": "feed_forward"}
+MORE = {"tokens": "tokenization", "embedding": "embeddings", "positions": "positions"}
+MORE |= {"attention": "attention", "feed_forward": "feed_forward"}
 MORE |= {"logits": "next_token", "probabilities": "next_token"}
 MORE |= dict.fromkeys(("attention_norm", "feed_forward_norm", "final_norm"), "residual")
 NORMS = {"attention": "attention_norm", "feed_forward": "feed_forward_norm"}
@@ -147,6 +148,8 @@ def draw_guesses(page: Page, after: Guesses) -> None:
         alt=say.plain("guesses_alt", token=labels[after.position]),
         caption=show.caption_html(show.Kind.MEASURED, say.plain("measured"), caption),
     )
+    followers = [] if follower is None else [_label(page, follower.id)]
+    parts.explain(page, [labels[after.position], *followers, *(_label(page, token) for token in after.ids)])
 
 
 def draw_steps(page: Page, after: Guesses) -> None:
@@ -177,6 +180,7 @@ def draw_try(page: Page) -> None:
     if ends is None:
         st.markdown(say("try_one_token"))
         return
+    named: list[str] = []
     for key, position in zip(("surest", "surprised"), ends, strict=True):
         there = guesses(page.run, position, 1)
         assert there.follower is not None  # both ends have a token after them
@@ -185,12 +189,14 @@ def draw_try(page: Page) -> None:
             "p": numbers.probability(there.follower.probability),
             "p_guess": numbers.probability(there.probabilities[0]),
         }
+        named += values.values()
         st.markdown(say(f"try_{key}", **values, **probabilities))
         st.button(
             say.label("go_to", token=labels[position]),
             key=f"go_{key}",
             on_click=partial(tokens.choose, position),
         )
+    parts.explain(page, named)
     st.markdown(say("try_text"))
 
 

@@ -8,7 +8,7 @@ from model.analysis.alignment import Written
 from model.analysis.guesses import guesses
 from model.analysis.model_card import TranslationScores, translation_scores
 from model.language import LanguageModel
-from pages.kit import figures, numbers, show
+from pages.kit import figures, numbers, parts, show
 from pages.kit.continuing import continued
 from pages.kit.figures import RowToken
 from pages.kit.three_models import MAX_SHOWN, N_GUESSES, ThreeModels
@@ -45,6 +45,7 @@ def _fill(three: ThreeModels) -> None:
     values = {"token": hidden, "p": numbers.probability(found.probability), "rank": found.rank + 1}
     section = "fill_right" if found.rank == 0 else "fill_wrong"
     show.caption(show.Kind.MEASURED, say.plain("measured"), say.plain(section, **values))
+    parts.explain(three.page, [*labels[low:high], *map(lm.tokenizer.label, found.ids)])
 
 
 def _continue(three: ThreeModels) -> None:
@@ -71,6 +72,7 @@ def _continue(three: ThreeModels) -> None:
         took = numbers.milliseconds(written.seconds)
         text = say.plain("continue_caption", n=len(written.own), milliseconds=took)
     show.caption(show.Kind.MEASURED, say.plain("measured"), text)
+    parts.explain(three.page, map(lm.tokenizer.label, following.ids))
     if work.stopped:
         st.button(say.label("continue_again"), key="continue_again", on_click=work.again)
 

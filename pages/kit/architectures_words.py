@@ -5,7 +5,7 @@ import streamlit as st
 from model.analysis.alignment import Alignment, agreement, align, clearest_head
 from model.analysis.guesses import guesses
 from model.trace import Trace
-from pages.kit import captions, figures, notices, numbers, selection, show
+from pages.kit import captions, figures, notices, numbers, parts, selection, show
 from pages.kit.choices import MEAN, OPTIONS
 from pages.kit.components import Panel, Picked, lines, matrices
 from pages.kit.figures import RowToken
@@ -159,6 +159,7 @@ def _draw_step(three: ThreeModels, found: Alignment, labels: list[str], row: int
             show.Kind.MEASURED, say.plain("measured"), say.plain("step_caption", **values), palette=page.palette
         )
         show.figure(fig, "step_bars", alt=say.plain("step_alt", **values), caption=caption)
+        parts.explain(page, map(three.translator.tokenizer.label, there.ids))
 
 
 @st.cache_data(show_spinner=False, max_entries=256, hash_funcs={Trace: lambda run: run.id})

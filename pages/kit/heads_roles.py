@@ -19,6 +19,7 @@ from model.analysis.roles import (
 )
 from model.language import LanguageModel
 from model.trace import Trace
+from model.zoo.catalog import CATALOG
 from pages.kit import limits, loading, numbers, selection, show
 from pages.kit.choices import ROLES_ON
 from pages.kit.components import MATRIX_WORDS, Panel, Picked, matrices
@@ -26,7 +27,8 @@ from pages.kit.page import Page
 from pages.kit.show import Kind
 
 COLUMNS = 3
-PALE = 0.05  # a weight whose colour is hardly told from paper
+REPETITION = ("same", "induction")  # what heads learn late, and small models hardly
+PALE = 0.05  # a weight whose colour is hardly told from that of 0
 WEAK = 0.2  # a strongest head that gives less than this hardly stands out on the map
 
 
@@ -34,9 +36,20 @@ WEAK = 0.2  # a strongest head that gives less than this hardly stands out on th
 class Measured:
     """A role's scores, those of the chosen head row by row, and whether they are of the reader's text."""
 
+    role: str
     scores: RoleScores
     values: list[float]
     of_text: bool
+
+    @property
+    def weak(self) -> bool:
+        """Whether even the strongest head hardly stands out on the map of a share."""
+        return self.role != ENTROPY and float(self.scores.scores.max()) < WEAK
+
+    @property
+    def decimals(self) -> int:
+        """As many as scores are printed with: two, or where heads are compared with an even one what that takes."""
+        return numbers.decimals_of_ratio(float(self.scores.scores.max()), self.scores.even) if self.weak else 2
 
 
 def draw(page: Page) -> None:
@@ -69,11 +82,11 @@ def _measured(page: Page) -> Mapping[str, Measured]:
     found: dict[str, Measured] = {}
     if page.sel.roles_on == "text":
         scores, values = of_run(page.run).roles, _values(page.run, layer, head)
-        found = {role: Measured(scores[role], values[role], True) for role in scores}
+        found = {role: Measured(role, scores[role], values[role], True) for role in scores}
     if len(found) < len(SCORES):
         run = loading.trace(replace(page.sel, ids=_sequence(page.lm)))
         scores, values = of_run(run).roles, _values(run, layer, head)
-        found |= {role: Measured(scores[role], values[role], False) for role in scores if role not in found}
+        found |= {role: Measured(role, scores[role], values[role], False) for role in scores if role not in found}
     return found
 
 
@@ -93,6 +106,11 @@ def _draw_role(page: Page, role: str, of: Measured) -> None:
     values = scores.scores.numpy().T if sideways else scores.scores.numpy()
     with st.container(key=f"role_words_{role}", gap="xsmall"):
         st.markdown(f"**{say(f'role_{role}')}**")
+        if of.weak:
+            best, even = float(scores.scores.max()), scores.even
+            printed = {"score": f"{best:.{of.decimals}f}", "even": f"{even:.{of.decimals}f}"}
+            more = f" {say('role_elsewhere')}" if role in REPETITION and _bundled(page) else ""
+            st.markdown(say("role_weak", **printed, times=f"{best / even:.1f}") + more)
         st.markdown(say(f"role_{role}_text", window=WINDOW))
         st.markdown(say(f"role_{role}_formula", window=WINDOW))
 
@@ -125,16 +143,13 @@ def _draw_role(page: Page, role: str, of: Measured) -> None:
     )
     st.html(_caption(page, role, of, high))
     layer, head = scores.strongest
-    score = _printed(role, float(scores.scores[layer, head]))
+    score = _printed(role, float(scores.scores[layer, head]), of.decimals)
     st.button(
         say.label("role_widest" if role == ENTROPY else "role_strongest", layer=layer, head=head, score=score),
         key=f"go_to_{role}",
         on_click=selection.update,
         kwargs={"layer": layer, "head": head},
     )
-    best = float(scores.scores.max())
-    if role != ENTROPY and best < WEAK:
-        st.markdown(say("role_weak", score=score, times=f"{best / scores.even:.1f}"))
 
 
 def _caption(page: Page, role: str, of: Measured, high: float) -> str:
@@ -149,7 +164,7 @@ def _caption(page: Page, role: str, of: Measured, high: float) -> str:
     parts = [
         f"{where}: {reckoned}",
         _measured_on(page, of),
-        say.plain("role_even", score=_printed(role, of.scores.even)),
+        say.plain("role_even", score=_printed(role, of.scores.even, of.decimals)),
     ]
     if of.of_text and page.sel.without_first:
         parts.append(say.plain("role_whole"))
@@ -164,8 +179,14 @@ def _measured_on(page: Page, of: Measured) -> str:
     return page.say.plain("role_on_text" if of.of_text else "role_on_random", n=len(of.values))
 
 
-def _printed(role: str, value: float) -> str:
-    return numbers.bits(value) if role == ENTROPY else f"{value:.2f}"
+def _printed(role: str, value: float, decimals: int = 2) -> str:
+    return numbers.bits(value) if role == ENTROPY else f"{value:.{decimals}f}"
+
+
+def _bundled(page: Page) -> bool:
+    """Whether the model is one of ours, which are small."""
+    entry = CATALOG.get(page.sel.model)
+    return entry is not None and not entry.sources
 
 
 @st.cache_data(show_spinner=False, max_entries=128, hash_funcs={LanguageModel: lambda lm: lm.name})

@@ -25,7 +25,8 @@ def draw_settings(page: Page) -> None:
         required=True,
     )
     with st.container(key="slider_threshold", width=170, gap=None):
-        printed = say.plain("off") if sel.threshold == 0 else f"{sel.threshold:g}"
+        below = say.plain("threshold_below", value=f"{sel.threshold:g}")
+        printed = say.plain("off") if sel.threshold == 0 else below
         st.markdown(say.label("control_value", name=say.plain("threshold"), value=printed))
         st.select_slider(
             say.label("threshold"),

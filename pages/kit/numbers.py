@@ -50,6 +50,16 @@ def interval(low: float, high: float, *inside: float) -> list[str]:
     return [f"{value:.{decimals}f}" for value in (low, high, *inside)]
 
 
+def decimals_of_ratio(one: float, other: float) -> int:
+    """How many decimals two numbers need, at least two, for the quotient of what is printed to be theirs to one."""
+    wanted = f"{one / other:.1f}"
+    for decimals in range(2, 12):
+        upper, lower = (float(f"{value:.{decimals}f}") for value in (one, other))
+        if lower and f"{upper / lower:.1f}" == wanted:
+            return decimals
+    return 12
+
+
 def plain(value: float) -> str:
     """A number that somebody typed: 1,000,000,000, 0.35, −3; beyond what anybody reads, 1.0·10³⁰⁰."""
     if value and not 1e-6 <= abs(value) < 1e15:

@@ -44,13 +44,28 @@ def test_every_map_is_the_measured_scores(storyteller: LanguageModel, text: str)
         assert where in caption
         assert f"= {expected.scores[3, 2]:.2f} ·" in caption
         assert f"mean over {len(expected.rows)} tokens" in caption
-        assert f"spreads evenly: {expected.even:.2f}" in caption
+        even = re.search(r"spreads evenly: ([\d.]+)", caption)
+        assert even
+        assert float(even[1]) == pytest.approx(expected.even, abs=0.51 * 10.0 ** -len(even[1].split(".")[1]))
         assert header["panels"][0]["high"] == pytest.approx(max(expected.even, 1) if role == ENTROPY else 1)
         layer, head = expected.strongest
         (label,) = [button.label for button in page.button if button.key == f"go_to_{role}"]
         assert f"layer {layer}, head {head}" in re.sub(r"\\", "", label)
     said = " ".join(element.value for element in page.markdown)
     assert ("random tokens, read twice" in said) == (text == TEXT)
+
+
+def test_a_role_that_hardly_any_head_has_says_so_in_numbers_that_fit_each_other(storyteller: LanguageModel) -> None:
+    of_random = measure_roles(storyteller.trace(repeated_random_tokens(storyteller, 256)))
+    said = [element.value for element in opened(text=TEXT).markdown if "hardly such a head" in element.value]
+    weak = [role for role in ("same", "induction") if float(of_random[role].scores.max()) < 0.2]
+    assert len(said) == len(weak) == 2
+    for text, role in zip(said, weak, strict=True):
+        score, times, even = re.findall(r"\d+\.\d+", text.replace("\\", ""))[:3]
+        assert f"{float(score) / float(even):.1f}" == times
+        best = float(of_random[role].scores.max())
+        assert (float(score), float(even)) == pytest.approx((best, of_random[role].even), abs=0.0051)
+        assert "SmolLM2" in text
 
 
 def test_the_reader_may_measure_all_on_random_tokens(storyteller: LanguageModel) -> None:

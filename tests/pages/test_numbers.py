@@ -4,6 +4,8 @@ import math
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pages.kit import mixture, numbers
 from pages.kit.figures import Share, fact_list, number_table, share_table
@@ -161,3 +163,15 @@ def test_with_prefix(value: float, unit: str, printed: str) -> None:
 @pytest.mark.parametrize(("value", "printed"), [(6_524_160, "6.52 M"), (174_604_259_328, "175 B"), (1.4e12, "1.40 T")])
 def test_count(value: float, printed: str) -> None:
     assert numbers.count(value).replace("\u00a0", " ") == printed
+
+
+@given(st.floats(1e-4, 1), st.floats(1e-4, 1))
+def test_a_printed_ratio_is_that_of_the_printed_numbers(one: float, other: float) -> None:
+    decimals = numbers.decimals_of_ratio(one, other)
+    assert decimals >= 2
+    assert f"{float(f'{one:.{decimals}f}') / float(f'{other:.{decimals}f}'):.1f}" == f"{one / other:.1f}"
+
+
+def test_a_ratio_takes_no_more_decimals_than_it_needs() -> None:
+    assert numbers.decimals_of_ratio(0.5, 0.25) == 2
+    assert numbers.decimals_of_ratio(0.1007, 0.0273) > 2

@@ -14,7 +14,7 @@ from model.language import LanguageModel
 from model.zoo.catalog import CATALOG
 from pages.kit import limits
 from pages.kit.numbers import memory
-from pages.kit.prose import escape
+from pages.kit.prose import Prose, escape
 from tests.cases import TEXTS
 from tests.conftest import REPOSITORY
 from tests.pages.component_io import message
@@ -159,8 +159,9 @@ def test_the_machine_is_told(storyteller: LanguageModel) -> None:
 def test_parts_link_to_pages_that_exist_and_keep_the_text() -> None:
     page = opened(text=TEXT)
     links = {name: link for name, _, link in cards(page) if link}
+    of_input = {"Tokens": "tokenization", "Embedding": "embeddings"}
     of_blocks = {"Norm": "residual", "Attention": "attention", "Feed-forward": "feed_forward"}
-    assert links == of_blocks | {"Logits": "next_token", "Probabilities": "next_token"}
+    assert links == of_input | of_blocks | {"Logits": "next_token", "Probabilities": "next_token"}
     assert all((REPOSITORY / "pages" / f"{link}.py").is_file() for link in links.values())
     addresses = [a.get("href") or "" for tag, a in read(json.loads(message(page, "pass").json)).tags if tag == "a"]
     assert len(addresses) == len(links) + 2, "there are three norms"
@@ -196,3 +197,14 @@ def test_every_text(text: str, lang: str) -> None:
     assert np.all(lengths > 0)
     n = int(cards(page)[0][1][0])
     assert 1 <= n <= limits.MAX_TOKENS
+
+
+def test_a_token_that_is_part_of_a_character_is_explained_where_its_name_stands() -> None:
+    def explained(**parameters: str) -> list[str]:
+        return [caption.value for caption in opened(**parameters).caption if "in pieces" in caption.value]
+
+    assert explained(text=TEXT) == []
+    meant = Prose("overview")("part_of_character", label="垫 1–2/3", character="垫", places="1–2", of="3")
+    told = explained(text="那只小猫坐在垫子上，因为它")
+    assert told
+    assert all(text.startswith(meant) for text in told)
