@@ -22,6 +22,7 @@ from pages.kit import (
     heads_view,
     numbers,
     selection,
+    show,
     tokens,
 )
 from pages.kit.components import head_tiles, lines
@@ -81,6 +82,8 @@ def draw_all(page: Page, one: View) -> None:
         words=words | {name: say.plain(name) for name in ("layer", "head")},
         on_change=lambda layer, head: selection.update(layer=layer, head=head),
     )
+    titles = [say.plain(name) for name in ("layer", "head", "query", "key", "pattern")]
+    show.exact_numbers("all_heads", partial(figures.pooled_csv, of_all, titles))
     st.html(heads_view.caption(page, counts, pooled, view=one))
 
 

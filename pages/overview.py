@@ -66,6 +66,7 @@ def draw_pass(page: Page, after: Guesses) -> None:
         page.palette,
         description=say.plain("pass_alt", n_tokens=len(page.run.tokens), n_layers=summary.n_blocks),
         stream_word=numbers.shape(summary.parts["embedding"].shape),
+        columns=[say.plain(f"pass_{name}") for name in ("where", "part", "shape", "time", "size")],
     )
     st.header(say("pass_title"), anchor=False)
     clicked = links.linked_html(picture, key="pass")

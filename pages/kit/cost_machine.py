@@ -59,7 +59,7 @@ def _draw_controls(page: Page, machine: Machine) -> None:
     here = own and sel.machine == machines.HERE
     kind = Kind.MEASURED if here else Kind.COMPUTED
     section = "source_here" if here else "source_published" if own else "source_reader"
-    show.caption(kind, say.plain(kind.value), say.plain(section, source=machine.source))
+    show.caption(kind, say.plain(kind.value), say.plain(section, source=machine.source), saves=False)
 
 
 _MAKERS = ("rtx4090", "a100", "h100")
@@ -139,7 +139,7 @@ def _draw_measured(page: Page, plan: Plan, machine: Machine) -> None:
         "n": MEASURED_TOKENS,
     }
     st.markdown(say("speed_measured", **values))
-    show.caption(Kind.MEASURED, say.plain("measured"), say.plain("speed_caption", n=MEASURED_TOKENS))
+    show.caption(Kind.MEASURED, say.plain("measured"), say.plain("speed_caption", n=MEASURED_TOKENS), saves=False)
 
 
 @st.cache_data(show_spinner=False, max_entries=64)

@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -77,6 +78,7 @@ def caption_html(
     masked: str = "",
     marked: str = "",
     palette: Palette | None = None,
+    saves: bool = True,
 ) -> str:
     """The line under a figure as HTML, everything escaped; it ends with buttons that save the figure.
 
@@ -84,13 +86,15 @@ def caption_html(
     scales: each drawn as a small gradient between its printed ends.
     masked: the word for hatched cells, shown with a hatched swatch; "" where nothing is masked.
     marked: what the `MARK` before a row of the table means; "" where none has one.
+    saves: whether there are those buttons; a line that speaks of words alone has none.
     """
+    buttons = _SAVE if saves else ""
     colours = palette or palettes.current()
     if marked:
         text = f"{text} · {MARK}{marked}"
     pill = f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{html_text(word)}</span>'
     alone = not scales and not masked  # then the buttons follow the text, else they stand at the end of the line
-    parts = [f"<span>{pill}{html_text(text)}{_SAVE if alone else ''}</span>"]
+    parts = [f"<span>{pill}{html_text(text)}{buttons if alone else ''}</span>"]
     for scale in scales:
         gradient = f"linear-gradient(90deg,{','.join(scale.colours)})"
         parts.append(
@@ -109,13 +113,26 @@ def caption_html(
             f"</i>{html_text(masked)}</span>"
         )
     if not alone:
-        parts.append(_SAVE)
+        parts.append(buttons)
     return f'<div class="atlas-caption" style="{_LINE.format(muted=colours.muted)}">{"".join(parts)}</div>'
 
 
-def caption(kind: Kind, word: str, text: str = "", *scales: Scale, masked: str = "", marked: str = "") -> None:
+def caption(
+    kind: Kind, word: str, text: str = "", *scales: Scale, masked: str = "", marked: str = "", saves: bool = True
+) -> None:
     """Write the caption line of `caption_html` here."""
-    st.html(caption_html(kind, word, text, *scales, masked=masked, marked=marked))
+    st.html(caption_html(kind, word, text, *scales, masked=masked, marked=marked, saves=saves))
+
+
+def exact_numbers(key: str, numbers: Callable[[], str]) -> None:
+    """What the caption below saves as the numbers of the figure `key`, which is drawn with less than these.
+
+    numbers: makes the CSV when a reader saves it. Streamlit keeps it with the page: it must hold neither model nor
+    run.
+    """
+    with st.container(key=f"{key}-file"):  # not seen: the caption's button presses it
+        st.html(f"<style>.st-key-{key}-file{{display:none}}</style>")
+        st.download_button("CSV", numbers, f"{key}.csv", "text/csv", key=f"{key}_csv", on_click="ignore")
 
 
 def _frame(key: str, meta: dict[str, Any]) -> str:

@@ -14,8 +14,10 @@ from playwright.sync_api import Page, expect
 from model.language import LanguageModel
 from pages.kit.palette import LIGHT
 from pages.kit.prose import COMMON, Prose
-from tests.browser.conftest import Server, Visits
+from tests.browser.conftest import WAIT_MS, Server, Visits
 from tests.pages.visit import traced
+
+expect.set_options(timeout=WAIT_MS)
 
 
 def saved(page: Page, section: str, kind: str) -> Path:
@@ -64,6 +66,21 @@ def test_figures_are_saved_as_pictures_and_as_numbers(app: Server, visit: Visits
     with Image.open(saved(page, "costs", "png")) as picture:
         assert picture.width > 800
 
+    # A figure in words: a row for each part, whatever stands in it.
+    page = visit(f"{app.url}/overview")
+    expect(page.locator(".atlas-pass")).to_be_attached()
+    page.wait_for_function("window.atlasCaptioned")
+    with page.expect_download() as download:
+        page.locator("[data-save=csv]").first.click()
+    text = Path(download.value.path()).read_text(encoding="utf-8-sig")
+    table = list(csv.reader(io.StringIO(text)))
+    assert {len(row) for row in table} == {5}
+    assert [row[1] for row in table] == [
+        *["part", "Tokens", "Embedding", "Norm", "Attention", "Norm", "Feed-forward", "Norm", "Logits", "Probabilities"]
+    ]
+    assert [row[0] for row in table[1:]] == ["", "", *["6 ×"] * 4, "", "", ""]
+    assert table[2][2] == "10 × 256"
+
     page = visit(f"{app.url}/attention?layer=2&head=1")
     expect(page.locator(".matrices .marks[data-cell]").first).to_be_visible()
     table = rows(page, "matrices")
@@ -91,11 +108,13 @@ def test_saved_numbers_keep_their_digits_and_say_whose_they_are(
 
     page = visit(f"{app.url}/embeddings")
     expect(page.locator(".st-key-section_map .js-plotly-plot .scatterlayer .point").first).to_be_attached()
+    token = traced(storyteller).tokens[-1]
+    assert rows(page, "row")[:4] == [["i", "x"], [f"0–{token - 1}", "0"], [f"{token}", "1"], [f"{token + 1}–8191", "0"]]
     names = [row[0] for row in rows(page, "map")[1:]]
     assert all(names)
     assert any(name.startswith("·cat") for name in names)
 
-    page = visit(f"{app.url}/heads?layer=2&head=1")
+    page = visit(f"{app.url}/heads?layer=2&head=1&scale=log&threshold=0.1")
     expect(page.locator(".lines canvas").first).to_be_visible()
     page.wait_for_function("window.atlasCaptioned")
     index = page.evaluate(
@@ -108,14 +127,26 @@ def test_saved_numbers_keep_their_digits_and_say_whose_they_are(
         page.locator("[data-save=csv]").nth(index).click()
     text = Path(download.value.path()).read_text(encoding="utf-8")
     weights = [float(row[2] or "nan") for row in list(csv.reader(io.StringIO(text)))[1:]]
-    pattern = traced(storyteller)["blocks.2.attn.hook_pattern"][1].flatten().numpy()
+    run = traced(storyteller)
+    pattern = run["blocks.2.attn.hook_pattern"][1].flatten().numpy()
     np.testing.assert_allclose(np.nan_to_num(weights), pattern, atol=1e-6)
+
+    # Of all heads at once the browser has no more than shades; their numbers are the run's.
+    expect(page.locator(".st-key-all_heads .hm image")).to_be_attached()
+    with page.expect_download() as download:
+        page.locator("[data-save=csv]").first.click()
+    text = Path(download.value.path()).read_text(encoding="utf-8-sig")
+    _, *cells = csv.reader(io.StringIO(text))
+    patterns = np.stack([run[f"blocks.{layer}.attn.hook_pattern"].numpy() for layer in range(6)])
+    assert len(cells) == np.tril(np.ones_like(patterns)).sum(), "masked cells have no number"
+    for layer, head, query, key, weight in cells:
+        assert np.float32(weight) == patterns[int(layer), int(head), int(query), int(key)]
 
 
 _FIGURE = """
 import streamlit as st
 from pages.kit import figures, saving, show
-from pages.kit.figures import RowToken, TokenRow
+from pages.kit.figures import RowToken, Term, TokenRow
 from pages.kit.palette import LIGHT
 from pages.kit.prose import COMMON, Prose
 
@@ -131,6 +162,17 @@ with st.container(key="section_row", width=150):
 with st.container(key="section_late"):
     st.html("<div id='late'></div>")
     show.caption(show.Kind.MEASURED, "measured", "a figure that is drawn later")
+with st.container(key="section_apart"):
+    st.header("A heading")
+    left, right = st.columns(2)
+    with right:
+        st.markdown("**A name**")
+        st.html(figures.arithmetic([Term("high")], [], LIGHT))
+    with left:
+        st.html("<div style='height:900px'></div>")
+    st.html(figures.arithmetic([Term("low")], [], LIGHT))
+    st.plotly_chart({"data": [{"y": [1, 2]}], "layout": {"height": 200}}, key="chart")
+    show.caption(show.Kind.MEASURED, "measured", "what stands apart")
 saving.attend(Prose(COMMON))
 """
 
@@ -151,8 +193,19 @@ def test_texts_stay_as_they_are_and_what_fails_is_told(serve: Callable[[str], Se
     saved(page, "row", "png")
     painted = page.evaluate("painted")
     assert painted[:4] == ["a", "👩‍👩‍👧", "😀", "é"]
-    assert painted[:-1] == ["a", *["👩‍👩‍👧", "😀", "é"] * 12]
+    assert painted[:-4] == ["a", *["👩‍👩‍👧", "😀", "é"] * 12]
+    assert painted[-3:] == ["measured", "a", "row"], "the caption is part of the picture"
     assert rows(page, "row") == [["a" + "👩‍👩‍👧😀é" * 12, "-0.5"]]
+
+    # One picture of all that a caption speaks of, under its heading and name, without the page's empty room.
+    expect(page.locator(".st-key-section_apart .js-plotly-plot .scatterlayer .point").first).to_be_attached()
+    page.evaluate("painted.length = 0")
+    with Image.open(saved(page, "apart", "png")) as picture:
+        assert picture.height < 3 * 700
+        assert (31, 119, 180) in {colour for _, colour in picture.convert("RGB").getcolors(2**24) or ()}, "the chart"
+    words = ["A", "heading", "A", "name", "high", "low", "measured", "what", "stands", "apart"]
+    assert page.evaluate("painted") == words
+    assert rows(page, "apart")[:4] == [["A name"], ["high"], [], ["low"]]
 
     # Looked at before its figure is there, a button wakes when it is.
     button = page.locator(".st-key-section_late [data-save=csv]")

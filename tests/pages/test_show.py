@@ -48,6 +48,7 @@ def test_caption_names_its_source(kind: show.Kind) -> None:
     assert [attrs["data-source"] for _, attrs in reader.tags if "data-source" in attrs] == [kind.value]
     assert reader.texts == ["gemessen"]
     assert [attrs["data-save"] for tag, attrs in reader.tags if tag == "button"] == ["png", "csv"]
+    assert "<button" not in show.caption_html(kind, "gemessen", palette=LIGHT, saves=False), "words have none"
 
 
 def test_caption_draws_the_scale_with_its_ends() -> None:

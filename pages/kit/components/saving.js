@@ -1,9 +1,10 @@
 // Saves what stands above a caption: as a picture (PNG), or its numbers as a table (CSV).
 
-/** Figures, captions and headings of the page in reading order. */
+/** Figures, captions, headings and names (paragraphs all in bold or small) of the page in reading order. */
 function* landmarks(node) {
   for (const child of node.children) {
-    if (child.matches("h1, h2, h3, h4")) yield { what: "heading" };
+    if (child.matches("h1, h2, h3, h4")) yield { what: "heading", node: child };
+    else if (isName(child)) yield { what: "name", node: child };
     else if (child.matches(".atlas-caption")) yield { what: "caption", node: child };
     else if (isFigure(child)) {
       const { width, height } = child.getBoundingClientRect();
@@ -20,10 +21,16 @@ function isFigure(node) {
   return node.matches("[class^='atlas-']") && !node.matches(NO_FIGURE);
 }
 
+function isName(node) {
+  if (node.matches("[data-testid=stCaptionContainer] p")) return true;
+  return node.matches("p:has(> strong:only-child)") && node.innerText === node.firstElementChild.innerText;
+}
+
+const column = (node) => node.closest("[data-testid=stColumn]");
+
 /** Each figure with the caption that speaks of it: the next one, or the one before, up to a heading, in its column. */
 function captioned(main) {
   const marks = [...landmarks(main)];
-  const column = (node) => node.closest("[data-testid=stColumn]");
   const fits = (figure, caption, step) => {
     const own = column(figure);
     if (!own || own.contains(caption) || !own.querySelector(".atlas-caption")) return true;
@@ -38,9 +45,27 @@ function captioned(main) {
   return marks.flatMap((mark, i) => (mark.what === "figure" ? [[mark.node, look(i, 1) ?? look(i, -1)]] : []));
 }
 
-function fileName(caption, page) {
-  const section = caption.closest("[class*=st-key-]:not([class*=st-key-navigation])")?.className.match(/st-key-(?:section_?)?([\w-]+)/);
-  return section ? `${page}-${section[1]}` : page;
+/** The heading that figures stand under, and the name right above each of them (undefined where there is none). */
+function titlesOf(main, figures) {
+  const marks = [...landmarks(main)];
+  const places = figures.map((figure) => marks.findIndex(({ node }) => node === figure));
+  const over = ({ what, node }) => what === "heading" && (!column(node) || column(node).contains(figures[0]));
+  const names = places.map((place, i) => {
+    const above = marks[place - 1];
+    return above?.what === "name" && column(above.node) === column(figures[i]) ? above.node : undefined;
+  });
+  return { heading: marks.slice(0, places[0]).findLast(over)?.node, names };
+}
+
+function keyOf(figure) {
+  return figure.closest("[class*=st-key-]:not([class*=st-key-navigation])")?.className.match(/st-key-(?:section_?)?([\w-]+)/)?.[1];
+}
+
+/** The words of a name; KaTeX writes each formula twice, once for screen readers. */
+function said(name) {
+  const copy = name.cloneNode(true);
+  copy.querySelectorAll(".katex-mathml").forEach((twice) => twice.remove());
+  return copy.textContent.trim();
 }
 
 function download(blob, name) {
@@ -55,18 +80,19 @@ async function save(button, page) {
   const caption = button.closest(".atlas-caption");
   const main = button.closest("[data-testid=stMain]");
   const figures = captioned(main).filter(([, own]) => own === caption).map(([figure]) => figure);
-  const name = fileName(caption, page);
   if (!figures.length) return;
+  const { heading, names } = titlesOf(main, figures);
+  const key = keyOf(figures[0]);
+  const name = [page, key].filter(Boolean).join("-");
   if (button.dataset.save === "csv") {
-    const text = figures.map((figure) => csv(rowsOf(figure))).join("\r\n\r\n");
+    const exact = document.querySelector(`.st-key-${key}-file button`); // what is drawn is less than the numbers
+    if (exact) return exact.click();
+    const named = (i) => (figures.length > 1 && names[i] ? [[said(names[i])]] : []);
+    const text = figures.map((figure, i) => csv([...named(i), ...rowsOf(figure)])).join("\r\n\r\n");
     return download(new Blob(["\ufeff", text, "\r\n"], { type: "text/csv" }), `${name}.csv`);
   }
-  const plots = figures.filter((figure) => figure.matches(".js-plotly-plot"));
-  for (const plot of plots) plot.querySelector(".modebar-btn")?.click(); // plotly makes its own pictures
-  const others = figures.filter((figure) => !plots.includes(figure) && !(plots.length && figure.matches(".atlas-arithmetic")));
-  if (!others.length) return;
   const paper = getComputedStyle(document.querySelector(".stApp")).backgroundColor;
-  const canvas = await painted(others, paper);
+  const canvas = await painted([heading, ...names, ...figures, caption].filter(Boolean), paper);
   const blob = await new Promise((done) => canvas.toBlob(done));
   if (!blob) throw new Error(`no picture of ${canvas.width} × ${canvas.height} pixels`);
   download(blob, `${name}.png`);

@@ -1,64 +1,102 @@
 // A figure of elements as a picture: its grounds, borders, texts, canvases and drawings, painted where they stand.
 
-/** The figures as one canvas, as they stand to each other on the page. */
-async function painted(figures, ground) {
-  const strokes = [];
-  for (const figure of figures) await gather(figure, strokes, null, 1);
-  const edge = (pick, side) => strokes.reduce((most, one) => pick(most, one.box[side]), pick === Math.min ? Infinity : -Infinity);
-  const [left, top] = [edge(Math.min, "left") - PAINT_MARGIN, edge(Math.min, "top") - PAINT_MARGIN];
-  const width = edge(Math.max, "right") + PAINT_MARGIN - left;
-  const height = edge(Math.max, "bottom") + PAINT_MARGIN - top;
+/** What stands on the page as one canvas: rows of what stands beside each other, without the empty room around them. */
+async function painted(nodes, paper) {
+  const parts = [];
+  for (const node of nodes) {
+    const strokes = [];
+    gather(node, strokes, null, 1);
+    if (strokes.length) parts.push({ strokes, ...bounds(strokes.map(({ box }) => box)) });
+  }
+  const rows = inRows(parts);
+  const width = Math.max(...rows.map((row) => row.right - row.left)) + 2 * PAINT_MARGIN;
+  const height = rows.at(-1).at + rows.at(-1).bottom - rows.at(-1).top + PAINT_MARGIN;
   const ratio = Math.min(3, 16000 / width, 16000 / height, Math.sqrt(64e6 / (width * height)));
   const canvas = document.createElement("canvas");
   canvas.width = Math.ceil(width * ratio);
   canvas.height = Math.ceil(height * ratio);
   const pen = canvas.getContext("2d");
-  pen.fillStyle = ground;
+  pen.fillStyle = paper;
   pen.fillRect(0, 0, canvas.width, canvas.height);
-  pen.setTransform(ratio, 0, 0, ratio, -left * ratio, -top * ratio);
-  for (const { draw, clip, alpha } of strokes) {
-    pen.save();
-    pen.globalAlpha = alpha;
-    if (clip) {
-      pen.beginPath();
-      pen.rect(clip.left, clip.top, clip.right - clip.left, clip.bottom - clip.top);
-      pen.clip();
+  for (const row of rows) {
+    pen.setTransform(ratio, 0, 0, ratio, (PAINT_MARGIN - row.left) * ratio, (row.at - row.top) * ratio);
+    for (const { draw, clip, alpha, image } of row.strokes) {
+      pen.save();
+      pen.globalAlpha = alpha;
+      if (clip) {
+        pen.beginPath();
+        pen.rect(clip.left, clip.top, clip.right - clip.left, clip.bottom - clip.top);
+        pen.clip();
+      }
+      draw(pen, await image);
+      pen.restore();
     }
-    draw(pen);
-    pen.restore();
   }
   return canvas;
 }
 
 const PAINT_MARGIN = 12;
+const PAINT_GAPS = [8, 20]; // the least and the most between two rows
 
-/** What is to be painted of an element and of all in it, from back to front. */
-async function gather(node, strokes, clip, alpha) {
+function bounds(boxes) {
+  const most = (pick, side) => boxes.reduce((found, box) => pick(found, box[side]), boxes[0][side]);
+  return { left: most(Math.min, "left"), top: most(Math.min, "top"), right: most(Math.max, "right"), bottom: most(Math.max, "bottom") };
+}
+
+/** Whether a part would lie on another, as below something that scrolls on the page and is painted whole. */
+function lies(one, other) {
+  const cut = within(one, other);
+  return cut.right > cut.left + 4 && cut.bottom > cut.top + 4;
+}
+
+/** Parts that stand beside each other joined, from top to bottom, each with the height `at` which it goes. */
+function inRows(parts) {
+  const rows = [];
+  let at = PAINT_MARGIN;
+  for (const part of parts.sort((one, other) => one.top - other.top)) {
+    const last = rows.at(-1);
+    const beside = last && part.top < last.bottom - 4 && !last.parts.some((other) => lies(part, other));
+    if (beside) Object.assign(last, bounds([last, part]), { parts: [...last.parts, part], strokes: [...last.strokes, ...part.strokes] });
+    else rows.push({ ...part, parts: [part] });
+  }
+  return rows.map((row, i) => {
+    const gap = i && Math.min(Math.max(row.top - rows[i - 1].bottom, PAINT_GAPS[0]), PAINT_GAPS[1]);
+    const placed = { ...row, at: at + gap };
+    at += gap + row.bottom - row.top;
+    return placed;
+  });
+}
+
+/**
+ * What is to be painted of an element and of all in it, from back to front. It is all noted at once: while images are
+ * made of drawings, the app may draw the page anew.
+ */
+function gather(node, strokes, clip, alpha) {
+  // A switch or a slider is no part of a picture.
+  if (node.matches(".atlas-save") || node.querySelector(":scope > input")) return;
   const style = getComputedStyle(node);
   if (style.display === "none" || style.visibility === "hidden" || Number(style.opacity) === 0) return;
   const box = node.getBoundingClientRect();
   const seen = alpha * Number(style.opacity);
-  const add = (draw, place = box) => {
+  const add = (draw, place = box, image = null) => {
     const cut = clip ? within(place, clip) : place;
-    if (cut.right > cut.left && cut.bottom > cut.top) strokes.push({ draw, clip, alpha: seen, box: cut });
+    if (cut.right > cut.left && cut.bottom > cut.top) strokes.push({ draw, clip, alpha: seen, box: cut, image });
   };
+  const picture = (pen, image) => pen.drawImage(image, box.left, box.top, box.width, box.height);
+  if (node.matches(".js-plotly-plot")) return add(picture, box, plot(node));
   if (box.width && box.height && style.display !== "contents") ground(node, style, box, add);
   for (const which of ["::before", "::after"]) ghost(node, which, style, box, add);
   if (node.localName === "canvas" && node.width && node.height) {
-    add((pen) => pen.drawImage(node, box.left, box.top, box.width, box.height));
-    return;
+    return add((pen) => picture(pen, node));
   }
-  if (node.localName === "svg") {
-    const image = await drawing(node, box);
-    add((pen) => pen.drawImage(image, box.left, box.top, box.width, box.height));
-    return;
-  }
-  // What scrolls is painted whole where nothing stands below it; what is cut off for good is cut off here, too.
-  const covered = /auto|scroll/.test(style.overflowY) && node.scrollHeight > node.clientHeight + 1 && node.nextElementSibling;
+  if (node.localName === "svg") return add(picture, box, drawing(node, box));
+  // What scrolls is painted whole where it would lie on nothing else; what is cut off for good is cut off here, too.
+  const scrolled = /auto|scroll/.test(style.overflowY) && node.scrollHeight > node.clientHeight + 1;
+  const covered = scrolled && (node.nextElementSibling || node.scrollTop !== 0 || style.flexDirection === "column-reverse");
   const cut = covered || (style.overflowX === "hidden" && style.overflowY !== "auto");
   const inner = cut ? (clip ? within(box, clip) : box) : clip;
   for (const child of (node.shadowRoot ?? node).childNodes) {
-    if (child.nodeType === Node.ELEMENT_NODE && child.localName !== "style") await gather(child, strokes, inner, seen);
+    if (child.nodeType === Node.ELEMENT_NODE && child.localName !== "style") gather(child, strokes, inner, seen);
     if (child.nodeType === Node.TEXT_NODE) words(child, style, strokes, inner, seen);
   }
 }
@@ -73,14 +111,16 @@ function within(one, other) {
 /** The ground of an element, its border and its outline. */
 function ground(node, style, box, add) {
   const radius = Math.min(parseFloat(style.borderTopLeftRadius) || 0, box.height / 2);
-  if (!/^rgba\(.*, 0\)$|^transparent$/.test(style.backgroundColor)) {
+  const { backgroundColor, backgroundImage } = style;
+  if (!/^rgba\(.*, 0\)$|^transparent$/.test(backgroundColor)) {
     add((pen) => {
-      pen.fillStyle = style.backgroundColor;
+      pen.fillStyle = backgroundColor;
       pen.beginPath();
       pen.roundRect(box.left, box.top, box.width, box.height, radius);
       pen.fill();
     });
   }
+  if (backgroundImage.includes("linear-gradient(")) add((pen) => shade(pen, backgroundImage, box));
   const side = (name) => (style[`border${name}Style`] === "none" ? 0 : parseFloat(style[`border${name}Width`]) || 0);
   const widths = ["Top", "Right", "Bottom", "Left"].map(side);
   const colours = ["Top", "Right", "Bottom", "Left"].map((name) => style[`border${name}Color`]);
@@ -112,6 +152,29 @@ function ground(node, style, box, add) {
   if (outline) add(stroke(outline, style.outlineColor, false, parseFloat(style.outlineOffset) + outline / 2));
 }
 
+/** The gradients of a caption: a scale from left to right, or the hatching of what is masked. */
+function shade(pen, image, box) {
+  const colours = image.match(/(?:rgba?|color|oklch|oklab)\([^)]*\)/g);
+  if (!colours) return;
+  pen.beginPath();
+  pen.rect(box.left, box.top, box.width, box.height);
+  pen.clip();
+  if (image.startsWith("repeating")) {
+    pen.strokeStyle = colours[0];
+    pen.beginPath();
+    for (let x = box.left; x < box.right + box.height; x += 4 * Math.SQRT2) {
+      pen.moveTo(x, box.top);
+      pen.lineTo(x - box.height, box.bottom);
+    }
+    pen.stroke();
+    return;
+  }
+  const gradient = pen.createLinearGradient(box.left, 0, box.right, 0);
+  colours.forEach((colour, i) => gradient.addColorStop(i / Math.max(1, colours.length - 1), colour));
+  pen.fillStyle = gradient;
+  pen.fill();
+}
+
 /** What a style sheet draws in an element without there being one: lines and arrows that stand at fixed places. */
 function ghost(node, which, around, box, add) {
   const style = getComputedStyle(node, which);
@@ -132,8 +195,9 @@ function ghost(node, which, around, box, add) {
   const first = { Left: 3, Top: 0, Right: 1, Bottom: 2 }[side];
   const tip = [side === "Left" ? place.right : side === "Right" ? left : left + width / 2,
     side === "Top" ? place.bottom : side === "Bottom" ? top : top + height / 2];
+  const colour = style[`border${side}Color`];
   add((pen) => {
-    pen.fillStyle = style[`border${side}Color`];
+    pen.fillStyle = colour;
     pen.beginPath();
     for (const [x, y] of [corners[first], corners[(first + 1) % 4], tip]) pen.lineTo(x, y);
     pen.fill();
@@ -143,6 +207,7 @@ function ghost(node, which, around, box, add) {
 /** The words of a text node, each where the browser has put it. */
 function words(node, style, strokes, clip, alpha) {
   const range = document.createRange();
+  const { color } = style; // of an element that has left the page it would be none
   const font = `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   const put = (from, to) => {
     range.setStart(node, from);
@@ -161,7 +226,7 @@ function words(node, style, strokes, clip, alpha) {
     const text = node.data.slice(from, to);
     const draw = (pen) => {
       pen.font = font;
-      pen.fillStyle = style.color;
+      pen.fillStyle = color;
       pen.fillText(text, box.left, box.top + pen.measureText(text).fontBoundingBoxAscent);
     };
     strokes.push({ draw, clip, alpha, box: cut });
@@ -170,7 +235,7 @@ function words(node, style, strokes, clip, alpha) {
 }
 
 /** A drawing with its colours written into it: as a picture it does not know the page's style sheets. */
-async function drawing(svg, box) {
+function drawing(svg, box) {
   const copy = svg.cloneNode(true);
   const [from, to] = [[svg, ...svg.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
   from.forEach((one, i) => {
@@ -182,8 +247,35 @@ async function drawing(svg, box) {
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", box.width);
   copy.setAttribute("height", box.height);
+  return imageOf(new XMLSerializer().serializeToString(copy));
+}
+
+/** A chart as plotly draws it. */
+async function plot(graph) {
+  const { width, height } = graph._fullLayout;
+  return imageOf(await Plotly.toImage(graph, { format: "svg", imageDataOnly: true, width, height }));
+}
+
+async function imageOf(svg) {
+  const sheet = document.createElementNS("http://www.w3.org/2000/svg", "style");
+  sheet.textContent = (await fontsOf(svg)).join("");
   const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(copy))}`;
+  const whole = svg.replace(/<svg[^>]*>/, (open) => open + new XMLSerializer().serializeToString(sheet));
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(whole)}`;
   await image.decode();
   return image;
+}
+
+/** The rules of the page's fonts that an SVG names, with the fonts in them: a picture can load none. */
+function fontsOf(svg) {
+  const rules = Array.from(document.styleSheets).flatMap((sheet) => Array.from(sheet.cssRules));
+  const named = (rule) => svg.includes(rule.style.getPropertyValue("font-family").replaceAll('"', ""));
+  const own = rules.filter((rule) => rule instanceof CSSFontFaceRule && named(rule) && rule.style.getPropertyValue("font-style") !== "italic");
+  return Promise.all(own.map(async (rule) => {
+    const [address, path] = rule.style.getPropertyValue("src").match(/url\("?([^")]+)"?\)/);
+    const font = await (await fetch(new URL(path, rule.parentStyleSheet.href ?? document.baseURI))).blob();
+    const reader = new FileReader();
+    await new Promise((done) => { reader.onload = done; reader.readAsDataURL(font); });
+    return rule.cssText.replace(address, `url(${reader.result})`);
+  }));
 }

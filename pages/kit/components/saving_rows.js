@@ -6,10 +6,11 @@ function rowsOf(figure) {
   const own = figure.atlasView?.numbers?.();
   if (own) return own;
   const inside = figure.shadowRoot ?? figure;
-  if (figure.dataset.rows) return JSON.parse(figure.dataset.rows);
+  const stated = figure.dataset.rows ?? inside.querySelector("[data-rows]")?.dataset.rows;
+  if (stated) return JSON.parse(stated);
   const tables = inside.querySelectorAll("table");
   if (tables.length) return Array.from(tables).flatMap((table) => Array.from(table.rows, (row) => cellsOf(row.cells)));
-  const parts = inside.querySelectorAll("li, dl > div, .group");
+  const parts = inside.querySelectorAll("header, li, dl > div, .group");
   if (parts.length) return Array.from(parts, (part) => cellsOf(part.children)).filter((row) => row.length);
   return [[inside.textContent ?? ""]];
 }

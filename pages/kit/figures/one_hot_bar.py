@@ -1,5 +1,7 @@
 """A one-hot vector drawn to scale: a bar as long as the vocabulary, with one mark."""
 
+import json
+
 from pages.kit.figures import style
 from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
@@ -16,10 +18,14 @@ def one_hot_bar(place: int, size: int, palette: Palette, *, text: str, label: st
     if not 0 <= place < size:
         raise ValueError(f"place {place} of {size}")
     share = 100 * (place + 0.5) / size
+    ends = (0, place - 1), (place, place), (place + 1, size - 1)
+    spans = [(f"{first}–{last}" if first < last else str(first)) for first, last in ends if first <= last]
+    rows = [["i", "x"], *([span, int(span == str(place))] for span in spans)]  # what is saved as a table
     side = "right:calc(100% - var(--at))" if share > 60 else "left:var(--at)"
     return (
         f"<style>{_css(palette)}</style><div class='atlas-one-hot' role='img' aria-label='{html_text(label)}'"
-        f" style='--at:{share:.3f}%'><b style='{side}'>{html_text(text)}</b><div><i></i></div>"
+        f" style='--at:{share:.3f}%' data-rows='{html_text(json.dumps(rows))}'>"
+        f"<b style='{side}'>{html_text(text)}</b><div><i></i></div>"
         f"<span>0</span><span>{size - 1:,}</span></div>"
     )
 

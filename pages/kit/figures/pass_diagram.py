@@ -4,6 +4,7 @@ HTML and CSS instead of a chart: text stays text, every part is a link, and the 
 column where its container is too narrow for it. How narrow that is follows from the texts, so it is estimated here.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,19 +60,29 @@ class Stream:
     title: str = ""
 
 
-def pass_diagram(streams: Sequence[Stream], palette: Palette, *, description: str, stream_word: str = "") -> str:
+def pass_diagram(
+    streams: Sequence[Stream],
+    palette: Palette,
+    *,
+    description: str,
+    stream_word: str = "",
+    columns: Sequence[str] = ("", "", "", "", ""),
+) -> str:
     """The picture as an HTML fragment with its own style; all text is escaped.
 
     streams: one for an encoder or a decoder, two for an encoder–decoder, top to bottom.
     description: what a screen reader announces. stream_word: written on the line inside a block.
+    columns: titles of the table that is saved: where a part is, its name, shape, time and size.
     """
+    rows = [list(columns), *(row for stream in streams for row in _rows(stream))]
     body = "".join(_stream(stream, stream_word) for stream in streams)
     full = max((_width(stream, 7.7, 7.25, 18) for stream in streams), default=0)
     dense = max((_width(stream, 7.2, 6.95, 14) for stream in streams), default=0)
     compact = max((_width(stream, 7.2, 6.95, 14, small=False) for stream in streams), default=0)
     return (
         f"<style>{_css(palette, full, dense, compact)}</style>"
-        f'<div class="atlas-pass" role="group" aria-label="{html_text(description)}">{body}</div>'
+        f'<div class="atlas-pass" role="group" aria-label="{html_text(description)}"'
+        f' data-rows="{html_text(json.dumps(rows, ensure_ascii=False))}">{body}</div>'
     )
 
 
@@ -92,6 +103,22 @@ def _width(stream: Stream, name: float, number: float, padding: int, *, small: b
         else:
             total += card(item)
     return round(total)
+
+
+def _rows(stream: Stream) -> list[list[str]]:
+    """A row for each part."""
+
+    def row(part: Part, *where: str) -> list[str]:
+        return [" · ".join(filter(None, (stream.title, *where))), part.name, part.shape, part.time, part.size]
+
+    rows = []
+    for item in stream.items:
+        if isinstance(item, Block):
+            parts = [part for branch in item.branches for part in branch.parts]
+            rows += [row(part, item.title) for part in parts]
+        else:
+            rows.append(row(item))
+    return rows
 
 
 def _stream(stream: Stream, stream_word: str) -> str:

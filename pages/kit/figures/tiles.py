@@ -1,7 +1,9 @@
 """Attention patterns of all heads as small images of one shared scale, ready to cache and to send."""
 
+import csv
+import io
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +102,23 @@ def shaded(pooled: Pooled, *, scale: str = "linear", floor: float = 1e-4, thresh
     if pooled.hidden is not None:
         levels[:, :, pooled.hidden] = EMPTY
     return Tiles(levels, pooled.block, pooled.queries, pooled.keys, scale, floor)
+
+
+def pooled_csv(pooled: Pooled, titles: Sequence[str]) -> str:
+    """The visible cells as a file: layer, head, query, key, and the largest weight with all its digits.
+
+    titles: of these five columns. Queries and keys are positions; of a block of tokens, that of its first.
+    """
+    shown = np.ones(pooled.values.shape[2:], dtype=bool) if pooled.hidden is None else ~pooled.hidden
+    places = [(query * pooled.block, key * pooled.block) for query, key in np.argwhere(shown).tolist()]
+    text = io.StringIO()
+    text.write("\ufeff")  # without this mark spreadsheets take it for another encoding
+    rows = csv.writer(text)
+    rows.writerow(titles)
+    for layer, heads in enumerate(pooled.values):
+        for head, weights in enumerate(heads):
+            rows.writerows((layer, head, *place, weight) for place, weight in zip(places, weights[shown], strict=True))
+    return text.getvalue()
 
 
 def _pool(values: np.ndarray, block: int, reduce: Any, filler: float) -> np.ndarray:
