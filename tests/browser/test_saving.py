@@ -132,7 +132,7 @@ def test_saved_numbers_keep_their_digits_and_say_whose_they_are(
     np.testing.assert_allclose(np.nan_to_num(weights), pattern, atol=1e-6)
 
     # Of all heads at once the browser has no more than shades; their numbers are the run's.
-    expect(page.locator(".st-key-all_heads .hm image")).to_be_attached()
+    expect(page.locator(".st-key-all_heads .matrices canvas").first).to_be_attached()
     with page.expect_download() as download:
         page.locator("[data-save=csv]").first.click()
     text = Path(download.value.path()).read_text(encoding="utf-8-sig")

@@ -20,7 +20,8 @@ def one_hot_bar(place: int, size: int, palette: Palette, *, text: str, label: st
     share = 100 * (place + 0.5) / size
     ends = (0, place - 1), (place, place), (place + 1, size - 1)
     spans = [(f"{first}–{last}" if first < last else str(first)) for first, last in ends if first <= last]
-    rows = [["i", "x"], *([span, int(span == str(place))] for span in spans)]  # what is saved as a table
+    rows: list[list[str | int]] = [["i", "x"]]  # what is saved as a table
+    rows += [[span, int(span == str(place))] for span in spans]
     side = "right:calc(100% - var(--at))" if share > 60 else "left:var(--at)"
     return (
         f"<style>{_css(palette)}</style><div class='atlas-one-hot' role='img' aria-label='{html_text(label)}'"

@@ -111,7 +111,7 @@ def _rows(stream: Stream) -> list[list[str]]:
     def row(part: Part, *where: str) -> list[str]:
         return [" · ".join(filter(None, (stream.title, *where))), part.name, part.shape, part.time, part.size]
 
-    rows = []
+    rows: list[list[str]] = []
     for item in stream.items:
         if isinstance(item, Block):
             parts = [part for branch in item.branches for part in branch.parts]
