@@ -18,7 +18,8 @@ def draw(page: Page) -> None:
     if not three.nothing:
         architectures_words.repair(three)
     with st.container(key="story"):
-        st.markdown(page.say("story"))
+        st.markdown(f"{page.say('story')} {page.say('story_one' if three.translates_own else 'story_two')}")
+        st.markdown(page.say("story_pick"))
     draw_choices(page)
     if three.nothing:
         token_strip.strip(page, query=page.sel.query)

@@ -47,7 +47,7 @@ def draw_story(page: Page) -> None:
     config, say = page.lm.config, page.say
     with st.container(key="story"):
         st.markdown(say("story", n_layers=config.n_layers, d_model=config.d_model, vocab_size=f"{config.vocab_size:,}"))
-    texts = {name: say.plain(f"example_{name}_text") for name in sidebar.EXAMPLES}
+    texts = sidebar.texts(say)
     shown = next((name for name, text in texts.items() if text == page.sel.text and page.sel.ids is None), None)
     st.pills(
         say.label("examples_here"),

@@ -99,6 +99,11 @@ class Alignment:
     weights: Tensor
     sources: tuple[int, ...]
 
+    def pointing(self, n_written: int) -> int:
+        """How many of the first `n_written` rows give their source token more than half of their weight."""
+        rows = zip(self.weights[:n_written], self.sources[:n_written], strict=True)
+        return sum(float(row[source]) > 0.5 for row, source in rows)
+
 
 def cross_patterns(run: Trace) -> Tensor:
     """Every head's cross-attention, `(layers, heads, written, source)`, fp32 on the CPU."""

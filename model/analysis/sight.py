@@ -29,6 +29,12 @@ class Sight:
     ahead: float | None
     row_error: float
 
+    @property
+    def peak(self) -> float:
+        """The largest weight of a query that may choose, among two keys or more; of any query where none may."""
+        choosing = (~self.hidden).sum(-1) > 1
+        return float((self.weights[choosing] if bool(choosing.any()) else self.weights).max())
+
 
 def sight(run: Trace, stack: Stack = "", *, cross: bool = False) -> Sight:
     """The attention of a stack to itself, or (`cross`) of the decoder to the source.

@@ -81,8 +81,10 @@ def _translate(three: ThreeModels) -> None:
     say, palette, lm, written = three.page.say, three.page.palette, three.translator, three.translated
     st.header(say("translate_title"), anchor=False)
     st.markdown(say("translate", model=lm.name))
-    if not three.english:
+    if not three.translates_own:
         section = "translate_no_letter" if not three.english_share else "translate_not_english"
+        if three.english:
+            section = "translate_example"
         share = numbers.percent(three.english_share or 0, 0)
         st.info(say(section, share=share, sentence=three.for_translator.text))
     source, target = (lm.tokenizer.decode(ids).strip() for ids in (three.for_translator.ids[:-1], written.own))
@@ -145,7 +147,7 @@ def _bars(
 
 
 def _draw_left_side(three: ThreeModels) -> None:
-    """The same gap for the decoder, which sees only what stands before."""
+    """The same place for the decoder, which sees only what stands before."""
     say, found = three.page.say, three.from_the_left
     with st.container(key="section_left", gap="xsmall"):
         st.header(say("left_title"), anchor=False)
@@ -162,6 +164,7 @@ def _draw_left_side(three: ThreeModels) -> None:
             token = three.decoder.tokenizer.label(own.id)
             values = {"token": token, "p": numbers.probability(own.probability), "rank": own.rank + 1}
             show.caption(show.Kind.MEASURED, say.plain("measured"), say.plain("left_caption", **values))
+            parts.explain(three.page, [token, *map(three.decoder.tokenizer.label, found.ids)])
 
 
 def _tell_sides(three: ThreeModels) -> None:
@@ -172,6 +175,9 @@ def _tell_sides(three: ThreeModels) -> None:
         st.markdown(say("left", before=seen))
     else:
         st.markdown(say("left_start"))
+    if cut := three.cut_differently:
+        gap, token, rest = cut
+        st.markdown(say("left_cut_rest" if rest else "left_cut", gap=gap, token=token, rest=rest))
     behind = three.text[three.character :].strip()
     if len(behind) > len(three.encoder.tokenizer.decode([three.gap.hidden]).strip()):
         st.markdown(say("left_both"))

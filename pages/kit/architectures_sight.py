@@ -11,7 +11,6 @@ from pages.kit.components import Panel, matrices
 from pages.kit.figures import RowToken
 from pages.kit.three_models import ThreeModels
 
-LOG_FOOT = 1e-4  # the weight at the foot of the logarithmic scale, as on the page about heads
 SIDE = 250
 
 
@@ -38,7 +37,7 @@ def draw_masks(three: ThreeModels) -> None:
             _mask(three, "mask_target", run, run.labels, run.labels)
         with third:
             _mask(three, "mask_cross", run, written, run.source_labels, cross=True)
-        scale = show.Scale(say.plain("pattern"), f"≤ {LOG_FOOT:g}", "1", three.page.palette.sequential)
+        scale = show.Scale(say.plain("pattern"), "0", say.plain("masks_peak"), three.page.palette.sequential)
         text = say.plain("masks_caption")
         show.caption(show.Kind.MEASURED, say.plain("measured"), text, scale, masked=say.plain("masked"))
 
@@ -58,19 +57,18 @@ def _mask(
     panel = Panel(
         title,
         found.weights.numpy(),
-        high=1.0,
+        high=found.peak,
         subtitle=say.plain("mask_rows_cross" if cross else "mask_rows"),
         masked=found.hidden.numpy(),
-        log_from=LOG_FOOT,
     )
     words = captions.matrix_words(three.page, title)
     matrices([panel], labels_q, labels_k, None, None, key=name, words=words, side=SIDE)
-    error = numbers.power_of_ten(found.row_error)
+    error, peak = numbers.power_of_ten(found.row_error), numbers.probability(found.peak)
     if found.ahead is None:
-        st.caption(say("mask_sum", error=error))
+        st.caption(say("mask_sum", error=error, peak=peak))
     else:
         share = numbers.percent(found.ahead, 0)
-        st.caption(say("mask_ahead" if found.ahead else "mask_never", share=share, error=error))
+        st.caption(say("mask_ahead" if found.ahead else "mask_never", share=share, error=error, peak=peak))
 
 
 @st.cache_data(show_spinner=False, max_entries=64, hash_funcs={Trace: lambda run: run.id})
@@ -96,7 +94,7 @@ def draw_change(three: ThreeModels) -> None:
             st.markdown(say("change_beyond", model=three.decoder.name))
         else:
             _row(three, "change_decoder", three.decoder_run, three.decoder_edited)
-        if not three.english:
+        if not three.translates_own:
             place, word = three.in_source
             label = three.translation_run.source_labels[place]
             st.markdown(say("change_spare", token=label, instead=word, sentence=three.for_translator.text))

@@ -111,7 +111,8 @@ def _draw_both(
     where = say.plain("cross_mean", n=len(OPTIONS["cross"]) - 1)
     if head is not None:
         where = say.plain("layer_head", layer=head[0], head=head[1])
-    st.markdown(say("aligned"))
+    n, of = found.pointing(len(three.translated.own)), len(three.translated.own)
+    st.markdown(f"{say('aligned')} {say('aligned_many' if 2 * n >= of else 'aligned_few', n=n, of=of)}")
     aligned = [
         RowToken(
             label, float(found.weights[place, source]), run.source_labels[source], "chosen" if place == row else ""

@@ -12,6 +12,11 @@ from pages.kit.prose import LANGUAGES, Prose
 EXAMPLES = ("english", "chinese", "code", "pattern")
 
 
+def texts(say: Prose) -> dict[str, str]:
+    """The texts to begin with, by name."""
+    return {name: say.plain(f"example_{name}_text") for name in EXAMPLES}
+
+
 def draw(known: dict[str, StreamlitPage], current: str) -> None:
     """Draw it, from the selection; `current` is the name of the page that is open."""
     sel = selection.current()
@@ -89,12 +94,12 @@ def _text(sel: selection.Selection, say: Prose) -> None:
         )
     if sel.ids is not None:
         st.button(say.label("back_to_text"), key="back_to_text", on_click=selection.update, kwargs={"ids": None})
-    texts = {name: say.plain(f"example_{name}_text") for name in EXAMPLES}
-    chosen = next((name for name, text in texts.items() if text == sel.text and sel.ids is None), None)
+    examples = texts(say)
+    chosen = next((name for name, text in examples.items() if text == sel.text and sel.ids is None), None)
     st.pills(
         say.label("examples"),
-        list(texts),
-        key=selection.widget("example", chosen, lambda name: {"text": texts[name]} if name else {}),
+        list(examples),
+        key=selection.widget("example", chosen, lambda name: {"text": examples[name]} if name else {}),
         format_func=lambda name: say.label(f"example_{name}"),
         label_visibility="collapsed",
     )

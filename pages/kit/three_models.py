@@ -13,7 +13,7 @@ from model.analysis.passages import Passage, english_share, passage, passage_of_
 from model.analysis.sight import replaced
 from model.language import LanguageModel
 from model.trace import Trace
-from pages.kit import limits, loading
+from pages.kit import limits, loading, sidebar
 from pages.kit.choices import DEFAULT_MODEL, TRANSLATOR
 from pages.kit.page import Page
 
@@ -74,14 +74,14 @@ class ThreeModels:
 
     @cached_property
     def for_translator(self) -> Passage:
-        """What the encoder-decoder reads: the text, or where that is not English a sentence of ours."""
-        text = self.text if self.english else self.page.say.plain("example_spare_text")
+        """What the encoder-decoder reads: the text, or a sentence of ours (see `translates_own`)."""
+        text = self.text if self.translates_own else self.page.say.plain("example_spare_text")
         return _passage(self.translator, self.translator.name, text)
 
     @property
     def source_cut(self) -> bool:
         """Whether the translator reads only the beginning of the text."""
-        return self.english and (self.for_translator.cut or len(self.whole) > MAX_CHARACTERS)
+        return self.translates_own and (self.for_translator.cut or len(self.whole) > MAX_CHARACTERS)
 
     @property
     def nothing(self) -> bool:
@@ -97,6 +97,16 @@ class ThreeModels:
     def english(self) -> bool:
         """Whether the text is one that the translator was trained to read."""
         return (self.english_share or 0) > _ENOUGH_ENGLISH
+
+    @property
+    def example(self) -> bool:
+        """Whether the text is an example of the sidebar; none of those is a whole English sentence."""
+        return self.page.sel.ids is None and self.whole in sidebar.texts(self.page.say).values()
+
+    @property
+    def translates_own(self) -> bool:
+        """Whether the translator reads the reader's text, and not a sentence of ours."""
+        return self.english and not self.example
 
     # The hidden token
 
@@ -147,6 +157,20 @@ class ThreeModels:
     def before(self) -> int | None:
         """The decoder's token at the same place; None where what it reads ends before."""
         return self.for_decoder.position(self.character)
+
+    @property
+    def cut_differently(self) -> tuple[str, str, str] | None:
+        """Where the two tokenizers put other characters into the token there: what is hidden from the encoder, what the
+        decoder has to guess, and what of that the encoder still sees. None where both are the same."""
+        hole, own = (
+            self.for_encoder.spans[self.hidden],
+            None if self.before is None else self.for_decoder.spans[self.before],
+        )
+        if hole is None or own is None:
+            return None
+        gap, token = self.text[slice(*hole)].strip(), self.text[slice(*own)].strip()
+        rest = self.text[own[0] : hole[0]] + self.text[hole[1] : own[1]]
+        return None if gap == token else (gap, token, rest.strip())
 
     @property
     def seen_before(self) -> str:
@@ -215,10 +239,10 @@ class ThreeModels:
     def in_source(self) -> tuple[int, str]:
         """The source token that is replaced, and by what word: in a sentence of ours it is a word of ours."""
         say, read = self.page.say, self.for_translator
-        place = read.position(self.character) if self.english else None
+        place = read.position(self.character) if self.translates_own else None
         if place is not None:
             return place, self.instead
-        if self.english:  # the source was cut before: its last token
+        if self.translates_own:  # the source was cut before: its last token
             return max(0, read.n_read - 1), self.instead
         spare = read.position(read.text.index(say.plain("example_replaced_text")))
         assert spare is not None

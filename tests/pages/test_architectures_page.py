@@ -20,7 +20,7 @@ from model.language import LanguageModel
 from model.sampling import SamplingSettings
 from model.trace import Trace
 from model.zoo.catalog import CATALOG
-from pages.kit import continuing, figures, loading
+from pages.kit import continuing, figures, loading, sidebar
 from pages.kit.figures import RowToken
 from pages.kit.numbers import probability, three_digits
 from pages.kit.palette import DARK, LIGHT, Palette
@@ -122,6 +122,29 @@ def test_a_token_of_the_decoder_that_holds_the_gap_and_more_is_guessed_from_what
     page = opened(text=text)
     assert Prose("architectures").plain("fill_alt", token="为") in rows(page), "the page's own choice"
     assert re.findall(r"All that it saw is (.*)", said(page)) == ["`那只小猫坐在垫子上，`"]
+    assert (
+        "only `为` is hidden from the encoder, which still sees `因`; the decoder has to guess all of `因为`"
+        in said(page)
+    )
+
+
+def test_gaps_that_are_the_same_are_not_told_apart() -> None:
+    assert "their gaps differ" not in said(opened(**PLACE))
+
+
+@pytest.mark.parametrize("name", sidebar.EXAMPLES)
+def test_of_an_example_that_is_no_sentence_the_translator_gets_another_text_and_it_is_said(name: str) -> None:
+    say = Prose("architectures")
+    page = opened(text=say.plain(f"example_{name}_text"))
+    spare = say.plain("example_spare_text")
+    (note,) = [note.value for note in page.info]
+    assert spare in note.replace("\\", "")
+    assert "reads a sentence of ours" in said(page)
+    assert f"`{spare.lower()}` → **" in said(page)
+    assert f"In our sentence `{spare}`" in said(page)
+    own = opened(**PLACE)
+    assert not own.info
+    assert "goes through one of each" in said(own)
 
 
 def test_at_the_first_token_the_decoder_has_only_its_start(storyteller: LanguageModel) -> None:
@@ -169,6 +192,11 @@ def test_the_masks_are_the_models_own(
         np.testing.assert_array_equal(np.isnan(drawn), hatched)
         np.testing.assert_allclose(drawn[~hatched], pattern[~hatched], atol=1e-6)
         np.testing.assert_allclose(np.nansum(drawn, -1), 1, atol=1e-5)
+        choosing = (~hatched).sum(-1) > 1
+        (panel,) = sent(page, name)[0]["panels"]
+        assert panel["high"] == pytest.approx(np.nanmax(drawn[choosing]), rel=1e-5)
+        assert panel["log_from"] is None
+        assert any(f"Largest weight: {probability(panel['high'])}." in c.value.replace("\\", "") for c in page.caption)
     told = [caption.value for caption in page.caption if "attention goes" in caption.value]
     assert sum("None of the attention" in text for text in told) == 2
     assert len(told) == 4
@@ -219,6 +247,9 @@ def test_the_cross_attention_is_the_chosen_heads(translator: LanguageModel) -> N
         aligned = [(label, number) for _, label, number in row(page, "aligned_alt")]
         expected = [run.source_labels[source] for source in found.sources[:-1]]
         assert aligned == list(zip(run.labels[1:], expected, strict=True))
+        strong = sum(float(found.weights[at, source]) > 0.5 for at, source in enumerate(found.sources[:-1]))
+        many = 2 * strong >= len(aligned)
+        assert f"{'' if many else 'Only '}{strong} of {len(aligned)} give this one token more than half" in said(page)
         _, (lines,) = sent(page, "cross_lines")
         np.testing.assert_array_equal(lines, drawn)
 
