@@ -37,6 +37,7 @@ REASONS = {
     "clock": "it does not come to an end within {seconds} seconds by the clock",
     "not_started": "nothing can be started to render it ({said})",
     "ended": "what renders it was ended from outside (signal {signal})",
+    "not_embedded": "it makes the token {said}, which the model has no embedding for",
     "no_room": "it alone makes {n} tokens, and there is room for {room}",
 }
 

@@ -109,13 +109,16 @@ class LanguageModel:
 
         Raises:
             ValueError: if the model has no chat template.
-            ChatTemplateError: if its template gives no text for this message.
+            ChatTemplateError: if its template gives no text for this message, or one that the model cannot read.
         """
         if self.chat is None:
             raise ValueError(f"{self.name} has no chat template.")
         turns = [] if system is None else [{"role": "system", "content": system}]
         text = self.chat.render([*turns, {"role": "user", "content": message}])
-        return self.tokenizer.encode(text, parse_special=True, add_special=False)
+        ids = self.tokenizer.encode(text, parse_special=True, add_special=False)
+        if (last := max(ids, default=0)) >= self.config.vocab_size:
+            raise ChatTemplateError("not_embedded", said=self.tokenizer.label(last))
+        return ids
 
     def fitting_message(self, message: str, room: int) -> tuple[list[int], int]:
         """The ids of `chat_ids` with as much from the front of `message` as fits in `room`, and how many all would be.

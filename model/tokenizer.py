@@ -100,7 +100,10 @@ class Tokenizer:
         added = self._parsing.get_added_tokens_decoder()
         self._added = frozenset(added)
         self.special_ids = frozenset(i for i, token in added.items() if token.special)
-        self.vocab_size = 1 + max(self._parsing.get_vocab().values(), default=-1)
+        ids = set(self._parsing.get_vocab().values())
+        self.vocab_size = 1 + max(ids, default=-1)
+        # Without special tokens, which no text becomes: people add some to a model that it has no embeddings for.
+        self.text_vocab_size = 1 + max(ids - self.special_ids, default=-1)
         decoder = self._data.get("decoder") or {}
         decoders = {part.get("type") for part in decoder.get("decoders", [decoder])}
         self.byte_level = "ByteLevel" in decoders

@@ -11,16 +11,20 @@ import torch
 from safetensors import SafetensorError
 
 from model.chat import ChatTemplate
+from model.config import TransformerConfig
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from model.zoo import chat_template
 from model.zoo.copies import converted_folder, note_origin, remove_stale
-from model.zoo.files import CheckpointError, TokenizerError, inside, read_text
+from model.zoo.files import CheckpointError, TokenizerError, inside, read_text, shown
 from model.zoo.gguf_file import GGUFWeights
 from model.zoo.gguf_model import describe
 from model.zoo.gguf_tokenizer import tokenizer_json
 from model.zoo.readers import assemble, load_checkpoint, save_checkpoint
 from model.zoo.store import becoming, locked
+
+# Letters of scripts of which a tokenizer with a fault in what it does with the unknown lacks at least one.
+_ANY_TEXT = "a 1 é 猫 🦊 \n ꙮ 𓀀"
 
 
 def open_checkpoint(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Tokenizer]:
@@ -36,15 +40,35 @@ def open_checkpoint(path: Path, device: torch.device, dtype: torch.dtype) -> tup
     if gguf is not None:
         return _converted(gguf, device, dtype)
     transformer = load_checkpoint(path, device, dtype)
-    return transformer, _tokenizer(path)
+    return transformer, _tokenizer(path, transformer.config)
 
 
-def _tokenizer(folder: Path) -> Tokenizer:
+def _tokenizer(folder: Path, config: TransformerConfig) -> Tokenizer:
     definition = read_text(inside(folder, "tokenizer.json"))
     try:
-        return Tokenizer(definition)
+        return _fitting(Tokenizer(definition), config, folder.name)
+    except TokenizerError:
+        raise
     except ValueError as error:
         raise TokenizerError(f"The tokenizer of {folder.name} cannot be used: {error}") from None
+
+
+def _fitting(tokenizer: Tokenizer, config: TransformerConfig, name: str) -> Tokenizer:
+    """The tokenizer, if it can encode any text, and into tokens that the model embeds.
+
+    Raises:
+        CheckpointError: if not.
+    """
+    if tokenizer.text_vocab_size > config.vocab_size:
+        raise TokenizerError(f"{name} has {tokenizer.text_vocab_size} tokens and embeds {config.vocab_size}.")
+    try:
+        ids = tokenizer.encode(_ANY_TEXT)
+    except Exception as error:  # the library raises bare Exception
+        reason = shown(str(error))
+        raise TokenizerError(f"The tokenizer of {name} cannot encode every text: {reason}.") from None
+    if max(ids, default=0) >= config.vocab_size:  # what it puts around a text
+        raise TokenizerError(f"{name} has a token {max(ids)} and embeds {config.vocab_size}.")
+    return tokenizer
 
 
 def template_of(path: Path) -> ChatTemplate | None:
@@ -100,7 +124,8 @@ def _converted_once(path: Path) -> Path:
 def _converted(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Tokenizer]:
     try:
         folder = _converted_once(path)
-        return load_checkpoint(folder, device, dtype), _tokenizer(folder)
+        transformer = load_checkpoint(folder, device, dtype, mapped=True)  # ours, and never written again
+        return transformer, _tokenizer(folder, transformer.config)
     except (OSError, SafetensorError):  # no room, or a folder that is not ours to write: it also goes without
         return _read(path, device, dtype)
 
@@ -120,7 +145,5 @@ def _convert(path: Path, folder: Path) -> None:
 def _read(path: Path, device: torch.device, dtype: torch.dtype) -> tuple[Transformer, Tokenizer]:
     weights = GGUFWeights(path)
     config, family = describe(weights)
-    tokenizer = Tokenizer(tokenizer_json(weights.metadata))
-    if tokenizer.vocab_size > config.vocab_size:
-        raise TokenizerError(f"{path.name} has {tokenizer.vocab_size} tokens and embeds {config.vocab_size}.")
+    tokenizer = _fitting(Tokenizer(tokenizer_json(weights.metadata)), config, path.name)
     return assemble(config, family, weights, device, dtype), tokenizer

@@ -82,6 +82,11 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
+def shown(name: str) -> str:
+    """A name that a file gives to something, as it can stand in a sentence: on one line, and not endless."""
+    return repr(name)[1:-1][:80]
+
+
 def read_text(path: Path) -> str:
     """The text of a JSON file, unless it is far larger than any of its kind.
 

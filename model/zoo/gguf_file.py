@@ -7,18 +7,18 @@ left of the file before anything is read or allocated. Format: the GGUF specific
 from __future__ import annotations
 
 import math
-import mmap
+import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from model.zoo.families.layouts import Shape
-from model.zoo.files import CheckpointError, DamagedError, KindError
+from model.zoo.files import CheckpointError, DamagedError, KindError, shown
 
 KINDS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K")
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -37,14 +37,20 @@ class _Place:
 class _Cursor:
     """Reads a header from its front; nothing past the end, nothing longer than what is left."""
 
-    def __init__(self, data: mmap.mmap) -> None:
-        self.data, self.at = data, 0
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.at, self.end = file, 0, file.seek(0, os.SEEK_END)
+        file.seek(0)
+
+    @property
+    def left(self) -> int:
+        return self.end - self.at
 
     def take(self, size: int) -> bytes:
-        if size > len(self.data) - self.at:
+        data = self.file.read(size) if size <= self.left else b""
+        if len(data) < size:
             raise CheckpointError("its header breaks off")
         self.at += size
-        return self.data[self.at - size : self.at]
+        return data
 
     def number(self, code: str) -> Any:
         return struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
@@ -60,12 +66,12 @@ class _Cursor:
         if kind == _ARRAY:
             inner, count = self.number("I"), self.number("Q")
             if inner == _STRING:
-                if count > (len(self.data) - self.at) // 8:  # each has at least its length
+                if count > self.left // 8:  # each has at least its length
                     raise CheckpointError("its header breaks off")
                 return [self.text() for _ in range(count)]
             code = self._code(inner)
             size = struct.calcsize("<" + code)
-            if count > (len(self.data) - self.at) // size:
+            if count > self.left // size:
                 raise CheckpointError("its header breaks off")
             return np.frombuffer(self.take(count * size), np.dtype(code).newbyteorder("<")).tolist()
         return self.text() if kind == _STRING else self.number(self._code(kind))
@@ -87,11 +93,9 @@ class GGUFWeights:
         self.path = path
         try:
             with path.open("rb") as file:
-                self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:  # an empty file cannot be mapped
+                self.metadata, self._places = _header(file)
+        except OSError as error:
             raise DamagedError(f"{path.name} cannot be read: {error}.") from None
-        try:
-            self.metadata, self._places = _header(self._data)
         except KindError as error:
             raise KindError(f"{path.name} cannot be read: {error}.") from None
         except CheckpointError as error:
@@ -108,27 +112,35 @@ class GGUFWeights:
             raise KindError(f"{name} is stored as {self.kind(name)}, which is not read here.")
 
     def read(self, name: str) -> Tensor:
-        """The tensor in fp32, dequantised."""
+        """The tensor in fp32, dequantised.
+
+        Raises:
+            CheckpointError: if the file has changed, and ends before it.
+        """
         from gguf import GGMLQuantizationType
         from gguf.quants import dequantize
 
         place = self._places[name]
-        raw = np.frombuffer(self._data, np.uint8, count=place.size, offset=place.start)
+        try:  # not mapped: who cuts a mapped file ends every process that reads it
+            raw = np.fromfile(self.path, np.uint8, count=place.size, offset=place.start)
+        except OSError as error:
+            raise DamagedError(f"{self.path.name} cannot be read: {error}.") from None
+        if raw.size < place.size:
+            raise DamagedError(f"{self.path.name} breaks off before {shown(name)} ends.")
         rows = raw.reshape(math.prod(place.shape[:-1]), -1)
         numbers = dequantize(rows, GGMLQuantizationType[place.kind])
         return torch.from_numpy(np.array(numbers, dtype=np.float32).reshape(place.shape))
 
 
-def _header(data: mmap.mmap) -> tuple[dict[str, Any], dict[str, _Place]]:
-    cursor = _Cursor(data)
+def _header(file: BinaryIO) -> tuple[dict[str, Any], dict[str, _Place]]:
+    cursor = _Cursor(file)
     if cursor.take(4) != b"GGUF":
         raise CheckpointError("it does not begin with GGUF")
     version = cursor.number("I")
     if version not in (2, 3):
         raise KindError(f"it has version {version}; versions 2 and 3 with little-endian numbers are read")
     n_tensors, n_values = cursor.number("Q"), cursor.number("Q")
-    left = len(data) - cursor.at
-    if n_tensors > left // 24 or n_values > left // 13:  # the fewest bytes that one of them takes
+    if n_tensors > cursor.left // 24 or n_values > cursor.left // 13:  # the fewest bytes that one of them takes
         raise CheckpointError("its header breaks off")
     metadata: dict[str, Any] = {}
     for _ in range(n_values):
@@ -139,14 +151,14 @@ def _header(data: mmap.mmap) -> tuple[dict[str, Any], dict[str, _Place]]:
     if not isinstance(alignment, int) or not 1 <= alignment <= 2**20:
         raise CheckpointError(f"its alignment is {alignment!r:.40}")
     base = -(-cursor.at // alignment) * alignment
-    return metadata, _places(infos, base, len(data))
+    return metadata, _places(infos, base, cursor.end)
 
 
 def _info(cursor: _Cursor) -> tuple[str, Shape, int, int]:
     name = cursor.text(_LONGEST_NAME)
     n_axes = cursor.number("I")
     if not 1 <= n_axes <= 4:
-        raise CheckpointError(f"{name:.80} has {n_axes} axes")
+        raise CheckpointError(f"{shown(name)} has {n_axes} axes")
     shape = tuple(cursor.number("Q") for _ in range(n_axes))[::-1]  # the file names the innermost axis first
     return name, shape, cursor.number("I"), cursor.number("Q")
 
@@ -159,20 +171,20 @@ def _places(infos: list[tuple[str, Shape, int, int]], base: int, end: int) -> di
         try:
             kind = GGMLQuantizationType(number)
         except ValueError:
-            raise CheckpointError(f"{name:.80} has the unknown type {number}") from None
+            raise CheckpointError(f"{shown(name)} has the unknown type {number}") from None
         if kind.name not in KINDS:
-            raise KindError(f"{name:.80} is stored as {kind.name}; read are {', '.join(KINDS)}")
+            raise KindError(f"{shown(name)} is stored as {kind.name}; read are {', '.join(KINDS)}")
         block, size = GGML_QUANT_SIZES[kind]
         if name in places:
-            raise CheckpointError(f"it has {name:.80} twice")
+            raise CheckpointError(f"it has {shown(name)} twice")
         if shape[-1] % block or 0 in shape:
-            raise CheckpointError(f"{name:.80} has shape {shape}, which {kind.name} cannot store")
+            raise CheckpointError(f"{shown(name)} has shape {shape}, which {kind.name} cannot store")
         places[name] = _Place(kind.name, shape, base + offset, math.prod(shape) // block * size)
     reached = base
     for name, place in sorted(places.items(), key=lambda item: item[1].start):
         if place.start < reached:
-            raise CheckpointError(f"{name:.80} lies on another tensor")
+            raise CheckpointError(f"{shown(name)} lies on another tensor")
         reached = place.start + place.size
         if reached > end:
-            raise CheckpointError(f"it ends before {name:.80} does")
+            raise CheckpointError(f"it ends before {shown(name)} does")
     return places

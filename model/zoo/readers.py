@@ -19,7 +19,7 @@ from model.zoo.families.atlas import ATLAS
 from model.zoo.families.family import Family, Held
 from model.zoo.families.layouts import Shape
 from model.zoo.families.llama import LLAMA
-from model.zoo.files import CheckpointError, ConfigError, TensorsError, inside, read_json
+from model.zoo.files import CheckpointError, ConfigError, DamagedError, TensorsError, inside, read_json, shown
 from model.zoo.safetensors_file import SafetensorsWeights
 
 __all__ = ["CheckpointError", "load_checkpoint", "read_config", "save_checkpoint"]
@@ -63,20 +63,22 @@ def _more_ends(folder: Path, config: TransformerConfig) -> dict[str, tuple[int, 
 
 
 def load_checkpoint(
-    folder: Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    folder: Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, *, mapped: bool = False
 ) -> Transformer:
     """The Transformer that a folder's config.json and safetensors files describe, in evaluation mode.
 
     With `torch.int8` as dtype its matrices become integers (see `model.int8`), and all else is fp32.
 
+    `mapped` is for files that nobody but us writes, see `SafetensorsWeights`.
+
     Every tensor of the files is used or known as ignorable, every parameter is filled with one of its own
-    shape; all this is checked on the files' headers before any weight is read.
+    shape; all this is checked on the files' headers before any weight is read. Every weight is a finite number.
 
     Raises:
         CheckpointError: which file, tensor or shape is wrong.
     """
     config, family = read_config(folder)
-    with SafetensorsWeights(folder, device) as weights:
+    with SafetensorsWeights(folder, mapped) as weights:
         return assemble(config, family, weights, device, dtype)
 
 
@@ -94,7 +96,10 @@ def assemble(
     wanted = {name: tuple(p.shape) for name, p in transformer.named_parameters()}
     filled: dict[str, Tensor] = {}
     for theirs, held in _match(weights, wanted, family, config).items():
-        parts = held.layout.parts(weights.read(theirs).to(device, read_as), config)
+        tensor = weights.read(theirs)
+        if not torch.stack(torch.aminmax(tensor)).isfinite().all():  # one pass, and NaN is both
+            raise DamagedError(f"{shown(theirs)} holds values that are no finite numbers.")
+        parts = held.layout.parts(tensor.to(device, read_as), config)
         filled |= {name: part.contiguous() for name, part in zip(held.ours, parts, strict=True)}
     transformer.load_state_dict(filled, strict=True, assign=True)
     if dtype == torch.int8:
@@ -117,7 +122,7 @@ def _match(weights: Weights, wanted: dict[str, Shape], family: Family, config: T
     for theirs in weights.shapes:
         name = family.canonical(theirs)
         if name in found:
-            raise TensorsError(f"The file has both {found[name]} and {theirs}, which are the same.")
+            raise TensorsError(f"The file has both {shown(found[name])} and {shown(theirs)}, which are the same.")
         found[name] = theirs
     held = family.held(wanted, config.n_layers)
     missing = [_full(family, name, found) for name in held if name not in found]
@@ -125,7 +130,9 @@ def _match(weights: Weights, wanted: dict[str, Shape], family: Family, config: T
         raise TensorsError(f"The file lacks {missing[0]}" + _and_more(missing) + ".")
     extra = [found[n] for n in found if n not in held and not family.may_ignore(n, config)]
     if extra:
-        raise TensorsError(f"The file has {extra[0]}, which this model has no place for" + _and_more(extra) + ".")
+        raise TensorsError(
+            f"The file has {shown(extra[0])}, which this model has no place for" + _and_more(extra) + "."
+        )
     for name, part in held.items():
         shape = part.layout.shape([wanted[ours] for ours in part.ours], config)
         if weights.shapes[found[name]] != shape:

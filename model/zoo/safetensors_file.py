@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterable
 from contextlib import ExitStack
+from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,40 +16,46 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.zoo.families.layouts import Shape
-from model.zoo.files import DamagedError, KindError, inside, read_json
+from model.zoo.files import DamagedError, KindError, inside, read_json, shown
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-_FLOATS = {"F64", "F32", "F16", "BF16"}  # as the header of a safetensors file spells them
+_FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}  # as headers spell
 
 
 class SafetensorsWeights:
     """The tensors of a folder's safetensors files. `shapes` come from the headers; a tensor is read when asked for.
 
+    With `mapped` a tensor is a view of its file, which takes no time. That is for files that are never written again:
+    who cuts a mapped file ends every process that uses it, and who writes into it changes the weights in use.
+
     Raises:
         CheckpointError: if a file is missing, damaged or outside the folder, or the index does not fit the files.
     """
 
-    def __init__(self, folder: Path, device: torch.device | str = "cpu") -> None:
+    def __init__(self, folder: Path, mapped: bool = False) -> None:
+        self._mapped = mapped
         self._files = ExitStack()
         self._where: dict[str, Any] = {}
+        self._read: dict[str, tuple[BufferedReader, int]] = {}  # and where in it the bytes begin
         self.shapes: dict[str, Shape] = {}
         try:
             for name, listed in _parts(folder).items():
-                self._open(inside(folder, name), str(device), listed)
+                self._open(inside(folder, name), listed)
         except BaseException:
             self._files.close()
             raise
 
-    def _open(self, path: Path, device: str, listed: set[str] | None) -> None:
+    def _open(self, path: Path, listed: set[str] | None) -> None:
         try:
-            file = self._files.enter_context(safe_open(path, framework="pt", device=device))
+            file = self._files.enter_context(safe_open(path, framework="pt"))
             found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError) as error:
+            self._read |= {} if self._mapped else _places(self._files.enter_context(path.open("rb")), found)
+        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
             raise DamagedError(f"{path.name} is damaged or not a safetensors file: {str(error)[:200]}") from None
         if listed is not None and (wrong := listed ^ found.keys()):
-            raise DamagedError(f"{path.name} and the index do not agree about {min(wrong)}.")
+            raise DamagedError(f"{path.name} and the index do not agree about {shown(min(wrong))}.")
         if twice := found.keys() & self.shapes.keys():
-            raise DamagedError(f"{min(twice)} is in two files.")
+            raise DamagedError(f"{shown(min(twice))} is in two files.")
         self.shapes |= found
         self._where |= dict.fromkeys(found, file)
 
@@ -59,14 +69,21 @@ class SafetensorsWeights:
             raise KindError(f"{name} holds {self.kind(name)}, not floating-point weights.")
 
     def read(self, name: str) -> Tensor:
-        """The tensor as it is stored, mapped from the file where the device allows it.
+        """The tensor as it is stored, on the CPU.
 
         Raises:
             CheckpointError: if the file breaks off.
         """
         try:
-            tensor: Tensor = self._where[name].get_tensor(name)
-            return tensor
+            if self._mapped:
+                tensor: Tensor = self._where[name].get_tensor(name)
+                return tensor
+            (file, start), dtype = self._read[name], _FLOATS[self.kind(name)]
+            data = torch.empty(math.prod(self.shapes[name]) * dtype.itemsize, dtype=torch.uint8)
+            file.seek(start)
+            if file.readinto(data.numpy().data) < len(data):
+                raise OSError("the file breaks off")
+            return data.view(dtype).view(self.shapes[name])
         except (SafetensorError, OSError) as error:
             raise DamagedError(f"{name} cannot be read: {str(error)[:200]}") from None
 
@@ -75,6 +92,13 @@ class SafetensorsWeights:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._files.close()
+
+
+def _places(file: BufferedReader, names: Iterable[str]) -> dict[str, tuple[BufferedReader, int]]:
+    """Where the bytes of each tensor begin, by the header, which `safe_open` has found in order."""
+    length = int.from_bytes(file.read(8), "little")
+    header = json.loads(file.read(length))
+    return {name: (file, 8 + length + int(header[name]["data_offsets"][0])) for name in names}
 
 
 def _parts(folder: Path) -> dict[str, set[str] | None]:

@@ -8,6 +8,7 @@ import struct
 import tracemalloc
 
 import pytest
+import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -17,8 +18,9 @@ from model import load
 from model.config import TransformerConfig
 from model.zoo.catalog import CATALOG, available
 from model.zoo.families import FAMILIES
-from model.zoo.files import FAULTS
+from model.zoo.files import FAULTS, DamagedError
 from model.zoo.readers import CheckpointError, load_checkpoint, save_checkpoint
+from model.zoo.safetensors_file import SafetensorsWeights
 from tests.model.tiny import some_ids, tiny
 
 ENTRY = CATALOG["storyteller"]
@@ -69,6 +71,8 @@ def test_a_missing_tensor(folder):
 def test_a_tensor_too_many(folder):
     spoil_weights(folder, lambda t: t.update({"model.layers.2.mlp.up_proj.weight": torch.zeros(1)}))
     fails(folder, r"has model\.layers\.2\.mlp\.up_proj\.weight, which this model has no place for\.")
+    spoil_weights(folder, lambda t: t.update({"a\nb" * 500: torch.zeros(1)}))
+    fails(folder, r"has a\\nba.{,80}, which this model has no place for and 1 more\.")
 
 
 def test_a_bias_that_the_config_does_not_mention(folder):
@@ -214,6 +218,30 @@ def test_a_header_that_promises_more_than_there_is(folder):
         fails(folder, "damaged")
 
 
+def test_a_file_that_changes_after_loading_changes_nothing(folder):
+    """It is the operator's: somebody may cut it, or copy another one over it, while the model is in use."""
+    transformer, ids = load_checkpoint(folder), some_ids(1, 5)
+    before = transformer(ids)
+    path = folder / "model.safetensors"
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+    assert torch.equal(transformer(ids), before)
+
+
+def test_a_file_that_is_cut_while_it_is_read(folder):
+    with SafetensorsWeights(folder) as weights:
+        os.truncate(folder / "model.safetensors", 3000)
+        with pytest.raises(DamagedError, match="cannot be read: the file breaks off"):
+            [weights.read(name) for name in weights.shapes]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_weight_that_is_no_finite_number(folder, value):
+    """Also where the first token does not meet it: the last row of the embeddings."""
+    spoil_weights(folder, lambda t: t["model.embed_tokens.weight"][-1, -1].fill_(value))
+    fails(folder, r"model\.embed_tokens\.weight holds values that are no finite numbers\.", "damaged")
+
+
 def test_a_pickle_under_another_name_is_not_opened(folder, tmp_path):
     class Trap:
         def __reduce__(self):
@@ -243,6 +271,31 @@ def test_a_tokenizer_that_is_none(folder):
     with pytest.raises(CheckpointError, match="The tokenizer of tiny cannot be used") as error:
         load(folder, device="cpu")
     assert error.value.fault == "tokenizer"
+
+
+@pytest.mark.parametrize(
+    ("unknown", "n_words", "added", "says"),
+    [
+        ("[UNK]", 50, [], None),
+        ("[UNK]", 51, [], "tiny has 51 tokens and embeds 50"),
+        ("not there", 50, [], "The tokenizer of tiny cannot encode every text: .*"),
+        ("[UNK]", 50, [(50, False)], "tiny has 51 tokens and embeds 50"),
+        ("[UNK]", 50, [(50, True)], None),  # no text becomes it: models with one that was added to them are in use
+    ],
+)
+def test_a_tokenizer_makes_tokens_of_any_text_that_the_model_embeds(folder, unknown, n_words, added, says):
+    words = {"[UNK]": 0} | {f"word{i}": i for i in range(1, n_words)}
+    whole = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token=unknown))
+    for _, special in added:
+        whole.add_tokens([tokenizers.AddedToken("<added>", special=special)])
+    whole.save(str(folder / "tokenizer.json"))
+    if says is None:
+        assert load(folder, device="cpu").trace("anything").tokens == [0]
+        return
+    with pytest.raises(CheckpointError, match=says) as error:
+        load(folder, device="cpu")
+    assert error.value.fault == "tokenizer"
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
