@@ -129,7 +129,9 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _fetch(args: argparse.Namespace) -> int:
-    told = 0
+    told, entry = 0, CATALOG.get(args.name)
+    if entry is not None and entry.sources and entry.ready:
+        print(f"{args.name} is here already; to fetch it anew, remove its folder first.", file=sys.stderr)
 
     def progress(done: int, total: int) -> None:
         nonlocal told

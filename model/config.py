@@ -167,6 +167,12 @@ class TransformerConfig:
         """How many query heads read each key/value head."""
         return self.n_heads // self.n_kv_heads
 
+    def with_known_ids(self) -> TransformerConfig:
+        """The same without special ids outside the vocabulary, by which some files mean that there is none."""
+        known = {name: getattr(self, name) for name in ("bos_id", "eos_id", "pad_id")}
+        known = {name: i if i is not None and 0 <= i < self.vocab_size else None for name, i in known.items()}
+        return self.replace(**known, more_eos_ids=tuple(i for i in self.more_eos_ids if 0 <= i < self.vocab_size))
+
     @classmethod
     def from_hf(cls, data: Mapping[str, Any]) -> TransformerConfig:
         """The config that a Hugging Face `config.json` describes.

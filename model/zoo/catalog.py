@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from model.zoo.store import models_folder
 
 KINDS = ("base", "chat", "masked", "sentences", "translation", "own")
 WEIGHTS = Path(__file__).resolve().parent.parent / "weights"
+# Files by which a folder is known as a model. The last are not read, which is said to whoever chooses it.
+_WEIGHTS = ("*.safetensors", "*.gguf", "pytorch_model*.bin")
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,13 @@ class Entry:
 
     @property
     def ready(self) -> bool:
-        """Whether it is on this machine."""
-        return self.folder.exists()
+        """Whether it is on this machine; of one that is fetched, with the files that every model has."""
+        with suppress(OSError):  # a folder that may not be looked into
+            if not self.sources:
+                return self.folder.exists()
+            whole = all((self.folder / name).is_file() for name in ("config.json", "tokenizer.json"))
+            return any(file.is_file() for file in self.folder.glob("*.safetensors" if whole else "*.gguf"))
+        return False
 
     @property
     def parameters(self) -> int:
@@ -62,8 +70,11 @@ class Entry:
         """Bytes of the weights file, or of the download."""
         if self.stated_bytes:
             return self.stated_bytes
-        files = [self.folder] if self.folder.is_file() else [*self.folder.glob("*.safetensors")]
-        return sum(file.stat().st_size for file in files or self.folder.glob("*.gguf"))
+        with suppress(OSError):  # a folder that may not be looked into
+            files = [[self.folder], *([*self.folder.glob(pattern)] for pattern in _WEIGHTS)]
+            sizes = [[file.stat().st_size for file in some if file.is_file()] for some in files]
+            return sum(next(filter(None, sizes), []))
+        return 0
 
 
 _FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
@@ -229,15 +240,20 @@ CATALOG: dict[str, Entry] = {
 
 def available() -> dict[str, Entry]:
     """Every model that is on this machine, by id: bundled, fetched, and the operator's own."""
-    folder = models_folder()
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    folder, paths = models_folder(), list[Path]()
+    with suppress(OSError):  # there is no such folder, or it may not be listed
+        paths = sorted(folder.iterdir())
     own = [path.name for path in paths if path.name not in CATALOG and _is_model(path, folder)]
     ready = {entry.id: entry for entry in CATALOG.values() if entry.ready}
     return ready | {name: Entry(name, "", (), "", "own") for name in own}
 
 
 def _is_model(path: Path, folder: Path) -> bool:
-    """Whether a thing in the operator's folder looks like a model, and does not lead out of it."""
-    if path.name.startswith(".") or not path.resolve().is_relative_to(folder.resolve()):
+    """Whether a thing in the operator's folder looks like a model, can be named, and does not lead out of it."""
+    try:
+        path.name.encode()  # on a disk it may be any bytes
+        if path.name.startswith(".") or not path.resolve().is_relative_to(folder.resolve()):
+            return False
+        return path.suffix == ".gguf" or any(any(path.glob(pattern)) for pattern in _WEIGHTS)
+    except (OSError, RuntimeError, UnicodeEncodeError):  # RuntimeError: a loop of links, before Python 3.13
         return False
-    return path.suffix == ".gguf" or any(path.glob("*.safetensors")) or any(path.glob("*.gguf"))

@@ -96,7 +96,9 @@ def gguf_of(path: Path) -> Path | None:
     if not found or (path / "config.json").exists():
         return None
     if len(found) > 1:
-        raise CheckpointError(f"{path.name} holds several GGUF files; name one of them: {', '.join(found[:5])}.")
+        raise CheckpointError(
+            f"{path.name} holds several GGUF files; name one of them: {', '.join(map(shown, found[:5]))}."
+        )
     return inside(path, found[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -61,11 +62,10 @@ def fetch(
 
     try:
         with locked(entry.id, waiting):
-            if entry.folder.exists():  # somebody else has brought it meanwhile
+            if CATALOG[name].ready:  # somebody else has brought it meanwhile
                 return entry.folder
             if shutil.disk_usage(models_folder()).free < 3 * entry.nbytes:
-                needed = f"{3 * entry.nbytes / 1e6:,.0f} MB"
-                raise FetchError("no_room", f"There is no room for {name}: it needs about {needed}.")
+                raise OSError(errno.ENOSPC, "")
             for source in entry.sources:
                 try:
                     with becoming(entry.folder) as part:
@@ -78,6 +78,9 @@ def fetch(
                     reasons.append(f"{source.name}: {error}")
                     offline = offline and isinstance(error, UnreachableError)
     except OSError as error:
+        if error.errno == errno.ENOSPC:
+            needed = f"{3 * entry.nbytes / 1e6:,.0f} MB"
+            raise FetchError("no_room", f"There is no room for {name}: it needs about {needed}.") from None
         raise FetchError("not_stored", f"{name} cannot be stored in {models_folder()}: {error}.") from None
     raise FetchError(
         "offline" if offline else "sources",

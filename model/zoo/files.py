@@ -72,9 +72,9 @@ def inside(folder: Path, name: str) -> Path:
     path = folder / name
     try:
         if not path.resolve().is_relative_to(folder.resolve()):
-            raise OutsideError(f"{name} of {folder.name} leads out of its folder: put the file itself there.")
+            raise OutsideError(f"{shown(name)} of {folder.name} leads out of its folder: put the file itself there.")
         if not path.is_file():
-            raise FileError(f"{folder.name} has no {name}.")
+            raise FileError(f"{folder.name} has no {shown(name)}.")
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a name that no file can have
         if isinstance(error, CheckpointError):
             raise

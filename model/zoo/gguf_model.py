@@ -78,7 +78,7 @@ def describe(weights: GGUFWeights) -> tuple[TransformerConfig, Family]:
         family = Family(
             (architecture,), lambda _: values, table, ignored=("rope_freqs.weight",), tied=("output.weight",)
         )
-        return TransformerConfig(**values), family
+        return TransformerConfig(**values).with_known_ids(), family
     except (ValueError, TypeError, ArithmeticError) as error:
         raise ConfigError(f"The metadata of {weights.path.name} cannot be used: {error}") from None
 

@@ -48,7 +48,7 @@ def read_config(folder: Path) -> tuple[TransformerConfig, Family]:
         data = read_json(path)
         family = family_of(data)
         config = TransformerConfig.from_hf(data)
-        return config.replace(**_more_ends(folder, config)), family
+        return config.replace(**_more_ends(folder, config)).with_known_ids(), family
     except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ConfigError(f"The config of {folder.name} cannot be used: {error}") from None
 
@@ -59,6 +59,8 @@ def _more_ends(folder: Path, config: TransformerConfig) -> dict[str, tuple[int, 
         return {}
     ends = read_json(inside(folder, "generation_config.json")).get("eos_token_id")
     ends = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    if not all(type(i) is int for i in ends):
+        raise ValueError(f"eos_token_id of generation_config.json is {ends!r:.40}; it must be whole numbers.")
     return {"more_eos_ids": tuple(dict.fromkeys([*config.more_eos_ids, *(i for i in ends if i != config.eos_id)]))}
 
 

@@ -104,6 +104,8 @@ def _places(file: BufferedReader, names: Iterable[str]) -> dict[str, tuple[Buffe
 def _parts(folder: Path) -> dict[str, set[str] | None]:
     """The files of a folder's weights and the tensors that the index promises in each (None: there is no index)."""
     if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
+        if not (folder / WEIGHTS).exists() and any(folder.glob("pytorch_model*.bin")):
+            raise KindError(f"{folder.name} has its weights in pytorch_model.bin; only safetensors and GGUF are read.")
         return {WEIGHTS: None}
     where = read_json(inside(folder, INDEX)).get("weight_map")
     if not isinstance(where, dict) or not where:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import re
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +47,7 @@ class Source(Protocol):
         Raises:
             SourceError: if it does not answer, or gives other files than those that were pinned.
             FetchCancelled: if `cancelled()` became true.
+            OSError: if the folder cannot be written, or the disk is full.
         """
 
 
@@ -160,15 +164,21 @@ def _check_hub_file(folder: Path, name: str, revision: str) -> None:
 
 
 def _run(command: Sequence[str], folder: Path, progress: Progress, cancelled: Cancelled) -> None:
-    """Run a downloader that writes below `folder`, telling how much has come and stopping it when asked."""
+    """Run a downloader that writes below `folder`, telling how much has come and stopping it when asked.
+
+    What it says is not kept in a file: its last words may be that the disk is full.
+    """
     scratch = folder / ".tmp"
     scratch.mkdir()
     environment = os.environ | {"TMPDIR": str(scratch), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    with (scratch / "errors").open("w+b") as errors:
-        try:
-            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
-        except OSError as error:
-            raise SourceError(str(error)) from None
+    try:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    except OSError as error:
+        raise SourceError(str(error)) from None
+    with process:
+        said: list[bytes] = []
+        listening = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
+        listening.start()
         seen, moved = 0, time.monotonic()
         try:
             while process.poll() is None:
@@ -189,14 +199,16 @@ def _run(command: Sequence[str], folder: Path, progress: Progress, cancelled: Ca
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+            listening.join(5)  # of a process that has ended there is nothing more to hear, unless it has left another
         if process.returncode:
-            errors.seek(0)
-            raise _failure(errors.read().decode("utf-8", errors="replace"))
+            raise _failure(b"".join(said).decode("utf-8", errors="replace"))
         progress(_size(folder))
 
 
-def _failure(output: str) -> SourceError:
+def _failure(output: str) -> SourceError | OSError:
     """Why a downloader failed: its last words, short."""
+    if re.search(rf"errno {errno.ENOSPC}\b|os error {errno.ENOSPC}\b|no space left on device", output, re.IGNORECASE):
+        return OSError(errno.ENOSPC, "the disk is full")
     if "after connection broken by" in output:  # pip's last words are then that there is no such package
         return UnreachableError("there is no connection to the package index")
     lines = [line.strip() for line in output.splitlines() if line.strip()]

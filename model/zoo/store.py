@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -45,6 +46,8 @@ def locked(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[No
 def becoming(target: Path) -> Iterator[Path]:
     """A fresh folder that becomes `target` in one step when the block ends, and vanishes when it fails.
 
+    What lies at `target` then is kept under another name, unless it is an empty folder.
+
     What an earlier attempt left behind when it was killed is removed first, so hold the target's lock.
 
     Raises:
@@ -55,6 +58,15 @@ def becoming(target: Path) -> Iterator[Path]:
     part.mkdir(parents=True)
     try:
         yield part
+        _make_way(target)
         part.replace(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _make_way(target: Path) -> None:
+    with suppress(OSError):
+        target.rmdir()
+    if os.path.lexists(target):
+        names = (target.with_name(f"{target.name}.unfinished-{n}") for n in count(1))
+        target.rename(next(name for name in names if not os.path.lexists(name)))

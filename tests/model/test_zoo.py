@@ -15,6 +15,7 @@ from torch import nn
 from transformers import BertConfig, BertModel
 
 from model import load
+from model.__main__ import main
 from model.config import TransformerConfig
 from model.zoo.catalog import CATALOG, available
 from model.zoo.families import FAMILIES
@@ -32,6 +33,14 @@ def folder(tmp_path):
     path = tmp_path / "tiny"
     save_checkpoint(path, tiny(), dtype=torch.float32)
     return path
+
+
+def save_tokenizer(folder, n_words=50, unknown="[UNK]", added=()):
+    """Of whole words; `added`: for every token beyond them, whether it is a special one."""
+    words = {"[UNK]": 0} | {f"word{i}": i for i in range(1, n_words)}
+    whole = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token=unknown))
+    whole.add_tokens([tokenizers.AddedToken(f"<{i}>", special=special) for i, special in enumerate(added)])
+    whole.save(str(folder / "tokenizer.json"))
 
 
 def spoil_config(folder, **changes):
@@ -256,7 +265,7 @@ def test_a_pickle_under_another_name_is_not_opened(folder, tmp_path):
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json"])
 def test_a_missing_file(folder, missing):
-    (folder / "tokenizer.json").write_bytes((ENTRY.folder / "tokenizer.json").read_bytes())
+    save_tokenizer(folder)
     load(folder, device="cpu")
     (folder / missing).unlink()
     with pytest.raises(CheckpointError, match=f"tiny has no {missing}"):
@@ -279,16 +288,12 @@ def test_a_tokenizer_that_is_none(folder):
         ("[UNK]", 50, [], None),
         ("[UNK]", 51, [], "tiny has 51 tokens and embeds 50"),
         ("not there", 50, [], "The tokenizer of tiny cannot encode every text: .*"),
-        ("[UNK]", 50, [(50, False)], "tiny has 51 tokens and embeds 50"),
-        ("[UNK]", 50, [(50, True)], None),  # no text becomes it: models with one that was added to them are in use
+        ("[UNK]", 50, [False], "tiny has 51 tokens and embeds 50"),
+        ("[UNK]", 50, [True], None),  # no text becomes it: models with one that was added to them are in use
     ],
 )
 def test_a_tokenizer_makes_tokens_of_any_text_that_the_model_embeds(folder, unknown, n_words, added, says):
-    words = {"[UNK]": 0} | {f"word{i}": i for i in range(1, n_words)}
-    whole = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token=unknown))
-    for _, special in added:
-        whole.add_tokens([tokenizers.AddedToken("<added>", special=special)])
-    whole.save(str(folder / "tokenizer.json"))
+    save_tokenizer(folder, n_words, unknown, added)
     if says is None:
         assert load(folder, device="cpu").trace("anything").tokens == [0]
         return
@@ -397,6 +402,47 @@ def test_the_list_of_models_opens_only_files_of_the_folder(tmp_path, monkeypatch
     assert available()["own"].parameters == 0
     with pytest.raises(CheckpointError, match=r"own has no config\.json"):
         load("own", device="cpu")
+
+
+def test_one_odd_thing_in_the_folder_of_models_takes_nothing_from_the_others(folder, monkeypatch, capsys):
+    models = folder.parent
+    monkeypatch.setenv("ATLAS_MODELS", str(models))
+    (models / "loop").symlink_to("loop")
+    name = os.fsdecode(b"\xff\xfe")
+    (models / name).mkdir()
+    (models / name / "model.safetensors").write_bytes(b"")
+    (models / "dangling").mkdir()  # as a copy of a hub's snapshot is, which consists of links
+    (models / "dangling" / "model.safetensors").symlink_to("../blobs/none")
+    assert {entry.id for entry in available().values() if entry.kind == "own"} == {"tiny", "dangling"}
+    assert available()["dangling"].nbytes == 0
+    assert main(["list"]) == 0
+    assert "dangling" in capsys.readouterr().out
+
+    def refuse(path):
+        raise PermissionError(path)
+
+    monkeypatch.setattr("pathlib.Path.iterdir", refuse)
+    assert list(available()) == [entry.id for entry in CATALOG.values() if not entry.sources]
+
+
+def test_pickled_weights_are_listed_and_why_they_are_not_read_is_said(folder, monkeypatch):
+    monkeypatch.setenv("ATLAS_MODELS", str(folder.parent))
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    assert "tiny" in available()
+    fails(folder, r"tiny has its weights in pytorch_model\.bin; only safetensors and GGUF are read", "kind")
+
+
+@pytest.mark.parametrize("outside", [-1, 50, 10**6])
+def test_special_ids_outside_the_vocabulary_mean_none(folder, outside):
+    spoil_config(folder, bos_token_id=outside, pad_token_id=outside, eos_token_id=[outside, 3, outside])
+    config = load_checkpoint(folder).config
+    assert (config.bos_id, config.pad_id, config.eos_ids) == (None, None, (3,))
+
+
+@pytest.mark.parametrize("ends", [[[1]], {"a": 1}, "2", [1.5]], ids=str)
+def test_ends_that_generation_config_json_does_not_name(folder, ends):
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
+    fails(folder, r"eos_token_id of generation_config\.json is .*; it must be whole numbers\.", "config")
 
 
 def test_what_there_is_no_model_of():

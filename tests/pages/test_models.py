@@ -7,6 +7,7 @@ import threading
 import weakref
 
 import pytest
+import tokenizers
 from safetensors.torch import load_file, save_file
 
 from model.zoo.catalog import CATALOG, Entry
@@ -138,20 +139,53 @@ def test_a_link_cannot_name_a_path():
         assert selection(app).model == "storyteller"
 
 
+def names(cache):
+    """Of the models in memory."""
+    return [name for name, *_ in cache.sizes()]
+
+
 def test_models_that_were_used_longest_ago_leave_when_it_gets_too_much():
     one = loading.model("gpt2").nbytes
     cache = ModelCache(limit=int(3.5 * one))
     for name in ("gpt2", "gpt2", "qwen3", "gaps"):
         cache.get(name)
-    assert list(cache.sizes()) == ["gpt2", "qwen3", "gaps"] or sum(cache.sizes().values()) <= cache.limit
+    assert names(cache) == ["gpt2", "qwen3", "gaps"] or sum(cache.sizes().values()) <= cache.limit
     cache.get("gpt2")
     kept = cache.get("storyteller")
-    assert list(cache.sizes()) == ["storyteller"]  # larger than the limit by itself, and yet the one in use
+    assert names(cache) == ["storyteller"]  # larger than the limit by itself, and yet the one in use
     assert cache.get("storyteller") is kept
     assert cache.get("gpt2").name == "gpt2"
     with pytest.raises(CheckpointError):
         cache.get("spoiled")
-    assert list(cache.sizes()) == ["gpt2"]
+    assert names(cache) == ["gpt2"]
+
+
+def test_a_folder_may_have_any_name(folder, tmp_path, monkeypatch):
+    name = "storyteller, int8, auto"
+    shutil.copytree(folder / "gpt2", tmp_path / name)
+    monkeypatch.setenv("ATLAS_MODELS", str(tmp_path))
+    cache = ModelCache()
+    assert cache.get("storyteller", "int8", "auto").id == "storyteller"
+    assert cache.get(name).id == name
+
+
+def test_a_tokenizer_that_cannot_encode_every_text_is_told_of(folder, tmp_path, monkeypatch):
+    shutil.copytree(folder / "gpt2", tmp_path / "words")
+    words = tokenizers.models.WordLevel({"a": 0}, unk_token="[UNK]")
+    tokenizers.Tokenizer(words).save(str(tmp_path / "words" / "tokenizer.json"))
+    monkeypatch.setenv("ATLAS_MODELS", str(tmp_path))
+    app = well(visit("overview", model="words", text="something else"))
+    assert selection(app).model == "storyteller"
+    assert "Its tokenizer cannot be used" in remarks(app)
+
+
+def test_the_page_on_positions_shows_a_model_with_very_few(tmp_path, monkeypatch):
+    model, config, options = DECODERS["gpt2"]
+    theirs = randomise(model(config(**options | {"vocab_size": 8192, "n_positions": 2})))
+    theirs.save_pretrained(tmp_path / "short")
+    shutil.copy(STORYTELLER / "tokenizer.json", tmp_path / "short")
+    monkeypatch.setenv("ATLAS_MODELS", str(tmp_path))
+    assert selection(well(visit("positions", model="short"))).model == "short"
 
 
 @pytest.fixture
@@ -236,9 +270,9 @@ def test_what_pages_keep_of_a_model_leaves_with_it(monkeypatch):
     model = weakref.ref(loading.model("qwen3"))
     table, tokenizer = weakref.ref(model().transformer.embed.weight), weakref.ref(model().tokenizer)
     monkeypatch.setattr(loading.models(), "limit", 1)
-    loading.models().drop(lambda key: key not in ("qwen3",))
+    loading.models().drop(lambda key: key[0] != "qwen3")
     well(visit("overview"))  # the bundled model comes, and the other has to leave for it
-    assert list(loading.models().sizes()) == ["storyteller"]
+    assert names(loading.models()) == ["storyteller"]
     gc.collect()
     assert (model(), table(), tokenizer()) == (None, None, None)
 
