@@ -54,13 +54,19 @@ class KindError(CheckpointError):
     fault = "kind"
 
 
+class FormatError(CheckpointError):
+    """Weights in a format that is not read here."""
+
+    fault = "format"
+
+
 class TokenizerError(CheckpointError):
     """A tokenizer that cannot be used."""
 
     fault = "tokenizer"
 
 
-FAULTS = ("other", "file", "outside", "damaged", "config", "tensors", "kind", "tokenizer")
+FAULTS = ("other", "file", "outside", "damaged", "config", "tensors", "kind", "format", "tokenizer")
 
 
 def inside(folder: Path, name: str) -> Path:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.zoo.families.layouts import Shape
-from model.zoo.files import DamagedError, KindError, inside, read_json, shown
+from model.zoo.files import DamagedError, FormatError, KindError, inside, read_json, shown
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}  # as headers spell
@@ -105,7 +105,7 @@ def _parts(folder: Path) -> dict[str, set[str] | None]:
     """The files of a folder's weights and the tensors that the index promises in each (None: there is no index)."""
     if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
         if not (folder / WEIGHTS).exists() and any(folder.glob("pytorch_model*.bin")):
-            raise KindError(f"{folder.name} has its weights in pytorch_model.bin; only safetensors and GGUF are read.")
+            raise FormatError(f"{folder.name} has only pytorch_model.bin; weights are read from safetensors or GGUF.")
         return {WEIGHTS: None}
     where = read_json(inside(folder, INDEX)).get("weight_map")
     if not isinstance(where, dict) or not where:

@@ -159,6 +159,16 @@ def test_a_message_is_shortened_so_that_the_template_stays_whole(definition):
     assert (error.value.code, error.value.values["room"]) == ("no_room", 10)
 
 
+def test_a_dialogue_with_a_token_that_is_not_embedded_is_refused(definition):
+    library = Library.from_str(definition)
+    library.add_special_tokens([f"<more{i}>" for i in range(200)])
+    lm = ours(library.to_str(), CHATML)
+    assert lm.chat_ids("a <more1> b")
+    with pytest.raises(ChatTemplateError, match="the token <more199>, which the model has no embedding for") as error:
+        lm.chat_ids("a <more199> b")
+    assert error.value.code == "not_embedded"
+
+
 def test_every_reason_is_one_with_words_of_its_own():
     """What the process of the template answers is among `REASONS`, with the values that those need."""
     answers = [chat_render.render(source, {}) for source in ("{% if %}", "{{ x() }}", "{% include 'x' %}")]

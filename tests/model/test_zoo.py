@@ -429,7 +429,7 @@ def test_pickled_weights_are_listed_and_why_they_are_not_read_is_said(folder, mo
     monkeypatch.setenv("ATLAS_MODELS", str(folder.parent))
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     assert "tiny" in available()
-    fails(folder, r"tiny has its weights in pytorch_model\.bin; only safetensors and GGUF are read", "kind")
+    fails(folder, r"tiny has only pytorch_model\.bin; weights are read from safetensors or GGUF", "format")
 
 
 @pytest.mark.parametrize("outside", [-1, 50, 10**6])
