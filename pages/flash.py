@@ -137,7 +137,11 @@ def _walk_caption(view: View) -> None:
         "word_output": float(walk.out.abs().max()),
     }
     text = [say.plain("layer_head", layer=place.layer, head=place.head)]
-    text.append(say.plain("walk_caption", difference=numbers.power_of_ten(walk.difference)))
+    values = {
+        "difference": numbers.power_of_ten(walk.difference),
+        "largest": numbers.three_digits(limits["word_output"]),
+    }
+    text.append(say.plain("walk_caption", **values))
     kind = Kind.MEASURED if page.sel.causal in (None, page.lm.config.causal) else Kind.COMPUTED
     scales = [
         Scale(say.plain(name), numbers.signed(-limit), numbers.signed(limit), page.palette.diverging)

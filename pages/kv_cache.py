@@ -98,7 +98,9 @@ def draw_outcome(page: Page, state: Racing) -> None:
         st.markdown(say("outcome_read", **read))
         if race.compared:
             difference = numbers.power_of_ten(race.largest_difference)
-            checked = {"agreed": race.agreed, "n": both, "compared": race.compared, "difference": difference}
+            where = "compared_all" if race.stride == 1 else "compared_some"
+            where = say.plain(where, compared=race.compared, stride=race.stride)
+            checked = {"agreed": race.agreed, "n": both, "where": where, "difference": difference}
             section = "outcome_same" if page.sel.weights == FORMATS[0] else "outcome_same_rounded"
             st.markdown(say(section, **checked))
     with right, st.container(border=True, key="aside_try"):

@@ -110,7 +110,7 @@ class Race:
         self.text: list[int] = []
         self.agreed = self.compared = 0
         self.largest_difference = 0.0
-        self._stride = max(1, -(-4 * config.vocab_size * n // PENDING_BYTES))
+        self.stride = max(1, -(-4 * config.vocab_size * n // PENDING_BYTES))
         self._pending: dict[int, Tensor] = {}
 
     @property
@@ -141,7 +141,7 @@ class Race:
             self.text.append(token)
         else:
             self.agreed += token == self.text[place]
-        if place % self._stride == 0:
+        if place % self.stride == 0:
             other = self._pending.pop(place, None)
             if other is None:
                 self._pending[place] = logits.float()

@@ -224,17 +224,20 @@ def training_memory(config: TransformerConfig, bits: int) -> dict[str, Formula]:
 
 
 def activation_formulas(config: TransformerConfig, length: int, bits: int) -> dict[str, Formula]:
-    """Bytes that one text of `length` tokens leaves behind in the blocks for the backward pass.
+    """Bytes that one text of `length` tokens leaves behind in the blocks, and in the loss, for the backward pass.
 
     "vectors": per token and block what norms and matrices read, 4·d + 2·H·d_h + 2·H_kv·d_h + 2·f (4·f with a gate):
     the count of Korthikanti et al. 2022, equation 1, without its dropout masks, for any heads and widths.
+    "logits": n·V numbers in fp32 for the loss (section 4.3 there); their gradient takes as much again, for a moment.
     "patterns": the weights of every pair of tokens, H·n² a block, unless the kernel keeps none (Dao et al. 2022).
     """
     s, n, b = Sizes(config), Factor("n", length), Factor("b", max(bits, 16) / 8)
     per_block: list[Product] = [(FOUR, s.d), (TWO, *s.q), (TWO, *s.kv), (FOUR if config.gated else TWO, s.f)]
     per_block += [s.q, s.kv] if config.qk_norm else []
+    logits = {} if config.head == "none" else {"logits": Formula(((n, s.V, FOUR),))}
     return {
         "vectors": Formula(tuple(per_block), (*s.blocks, n, b)),
+        **logits,
         "patterns": Formula(((*s.attentions, s.q[0], n, n, b),)),
     }
 

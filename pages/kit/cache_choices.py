@@ -6,15 +6,18 @@ from dataclasses import replace
 
 import streamlit as st
 
+from model.analysis.passages import english_share
 from model.analysis.smaller_caches import BITS, CacheChoice, CacheCost, cache_cost, head_counts
 from model.language import LanguageModel
 from model.trace import Trace
 from pages.kit import controls, figures, limits, loading, numbers, selection, show
 from pages.kit.page import Page
+from pages.kit.prose import Prose
 from pages.kit.show import Kind
 
 QUIET_SECONDS = 0.25  # of measuring before a bar shows how far it is
 N_WINDOWS = 3
+FEW = 30  # tokens, too few to tell caches apart by the loss
 
 
 def draw(page: Page) -> None:
@@ -23,17 +26,36 @@ def draw(page: Page) -> None:
     with st.container(key="section_smaller", gap="small"):
         st.header(say("smaller_title"), anchor=False)
         st.markdown(say("smaller"))
-        n, all_tokens = limits.measured_tokens(page.lm, len(page.run.tokens)), len(page.run.tokens)
-        if n < all_tokens:
-            st.caption(say("smaller_cut", n=n, of=all_tokens, model=page.lm.name))
-            page = replace(page, run=loading.trace(replace(page.sel, ids=tuple(page.run.tokens[:n]))))
+        page = _with_text(page)
         chosen = _draw_controls(page)
         found = _measure(page, [*offered(page), chosen])
         _draw_bars(page, found, chosen)
         _draw_table(page, found, chosen)
-        st.markdown(say("smaller_heads"))
+        heads, kv = page.lm.config.n_heads, page.lm.config.n_kv_heads
+        kind = "MHA" if kv == heads else "MQA" if kv == 1 else "GQA"
+        own = say("smaller_own_heads", model=page.lm.name, kv=kv, heads=heads, kind=kind)
+        st.markdown(f"{say('smaller_heads')} {own}")
         st.markdown(say("smaller_integers"))
         st.markdown(say("smaller_window"))
+
+
+def _with_text(page: Page) -> Page:
+    """The page with the run that is measured: of the reader's text, its beginning, or a story where it is too short."""
+    say, ids = page.say, page.run.tokens
+    if len(ids) < FEW:
+        share = english_share(page.run.text)
+        passage = Prose("kv_cache", "zh" if share is not None and share < 0.5 else "en").plain("passage")
+        ids = page.lm.tokenizer.encode(passage)
+    n = limits.measured_tokens(page.lm, min(len(ids), page.lm.config.max_positions))
+    if len(page.run.tokens) < FEW:
+        st.markdown(say("smaller_short", n=len(page.run.tokens), few=FEW, of=n))
+        with st.expander(say.label("show_passage")):
+            st.text(page.lm.tokenizer.decode(ids[:n]))
+    elif n < len(ids):
+        st.caption(say("smaller_cut", n=n, of=len(ids), model=page.lm.name))
+    if ids[:n] == page.run.tokens:
+        return page
+    return replace(page, run=loading.trace(replace(page.sel, ids=tuple(ids[:n]))))
 
 
 def offered(page: Page) -> list[CacheChoice]:
@@ -64,11 +86,11 @@ def _draw_controls(page: Page) -> CacheChoice:
             required=True,
         )
         st.number_input(
-            say.label("choose_window"),
+            say.label("window_up_to", n=max(n, sel.window)),
             0,
             max(n, sel.window),
             key=selection.widget("window", sel.window),
-            width=190,
+            width=240,
             help=say("help_window"),
         )
     window = None if not 0 < sel.window < n else sel.window
@@ -122,17 +144,13 @@ def _draw_bars(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheCho
             [_loss(cost, whole) for cost in found.values()],
         ),
     }
-    if whole.loss is None:
-        del bars["losses"]
-    for column, (kind, (values, printed)) in zip(st.columns(2, gap="large"), bars.items(), strict=False):
+    for column, (kind, (values, printed)) in zip(st.columns(2, gap="large"), bars.items(), strict=True):
         fig = figures.bars(names, values, palette, highlight=highlight, printed=printed, details=whole_names)
         text = say.plain(f"{kind}_caption", n=len(page.run.tokens))
         caption = show.caption_html(Kind.MEASURED, say.plain("measured"), text, palette=palette)
         with column, st.container(key=f"section_{kind}", gap="xsmall"):
             st.markdown(say(f"{kind}_text"))
             show.figure(fig, f"cache_{kind}", alt=say.plain(f"{kind}_alt"), caption=caption)
-    if whole.loss is None:
-        st.markdown(say("no_loss"))
 
 
 def _loss(cost: CacheCost, whole: CacheCost) -> str:

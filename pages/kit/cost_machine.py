@@ -1,5 +1,6 @@
 """How fast a machine could be at best. Part of the page on cost."""
 
+import math
 import time
 
 import streamlit as st
@@ -47,9 +48,10 @@ def _draw_controls(page: Page, machine: Machine) -> None:
             format_func=lambda name: say.label(f"machine_{name}") if name not in _MAKERS else MACHINES[name].name,
             width=230,
         )
-        for name, value, step in (("bandwidth", machine.bandwidth / 1e9, 1.0), ("tflops", machine.flops / 1e12, 0.1)):
+        for name, value in (("bandwidth", machine.bandwidth / 1e9), ("tflops", machine.flops / 1e12)):
             low, high = machines.RANGES[name]
             rounded = min(max(round(value, 3), low), high)
+            step = max(0.001, 10.0 ** (math.floor(math.log10(rounded)) - 1))  # some percent of what it changes
             st.number_input(
                 say.label(name), low, high, key=selection.widget(name, rounded), step=step, format="%.3f", width=190
             )
@@ -77,7 +79,10 @@ def _draw_ceilings(page: Page, plan: Plan, machine: Machine) -> None:
     total_read = sum(formula.value for formula in read.values())
     written = sum(formula.value for formula in decode_flops(config, plan.context).values())
     prefill = sum(formula.value for formula in pass_flops(config, plan.context).values())
-    speed, work = numbers.with_prefix(machine.bandwidth, "B/s"), numbers.with_prefix(machine.flops, "FLOP/s")
+    speed, work = (
+        numbers.with_prefix(machine.bandwidth, "B/s"),
+        f"{numbers.three_digits(machine.flops / 1e12)}\u00a0TFLOP/s",
+    )
     steps = [
         Step(
             say.plain("step_read", weights=read["weights"].symbols, cache=read["cache"].symbols),

@@ -42,6 +42,14 @@ def draw_traffic(view: View) -> None:
             _draw_table(view, by_block, best)
         block = min(best, max(by_block))
         st.html(figures.arithmetic(_who(view, block), _formulas(view, by_block[block], block), page.palette))
+        if view.causal:
+            with_mask, whole = by_block[block], traffic(n, d, block, block, number, causal=False)
+            ratios = {
+                "all": with_mask.plain / with_mask.tiled,
+                "tiles": whole.plain / whole.tiled,
+                "mask": whole.tiled / with_mask.tiled,
+            }
+            st.markdown(say("less_causal", **{name: numbers.three_digits(ratio) for name, ratio in ratios.items()}))
 
 
 def _draw_curve(view: View, by_block: dict[int, Traffic], best: int) -> None:
@@ -109,10 +117,17 @@ def _formulas(view: View, one: Traffic, block: int) -> list[Step]:
     say, sel = view.page.say, view.page.sel
     d, n, number = view.page.lm.config.d_head, sel.longest, BYTES[sel.dtype]
     plain = f"(4 · {n:,} · {d} + 4 · {n:,}²) · {number} B = "
+    rows = n // block  # lengths and blocks are powers of 2
+    sums = ("1", "1 + 2", f"1 + 2 + … + {rows:,}")[min(rows, 3) - 1]
+    keys = f"{block} · ({sums}) = " if view.causal else f"{rows:,} · {n:,} = "
     tiled = f"(2 · {n:,} · {d} + 2 · {one.keys_read:,} · {d}) · {number} B + 4 B · {n:,} = "
     chip = f"({block} + 2 · {block}) · {d} · {number} B + 4 B · ({block}² + {block} · {d} + 2 · {block}) = "
     return [
         Step(say.plain("plain_formula"), [Term(plain), Term(f"{numbers.mebibytes(one.plain)} MiB", "result")]),
+        Step(
+            say.plain("keys_formula_true" if view.causal else "keys_formula_false", block=block),
+            [Term(keys), Term(f"{one.keys_read:,}", "result")],
+        ),
         Step(say.plain("tiled_formula"), [Term(tiled), Term(f"{numbers.mebibytes(one.tiled)} MiB", "result")]),
         Step(
             say.plain("chip_formula"),

@@ -273,6 +273,26 @@ def test_activations_are_those_that_autograd_keeps():
     assert kept == vectors + statistics + ids.nbytes
 
 
+def test_logits_are_what_the_loss_keeps():
+    """Korthikanti et al. 2022, section 4.3; and their gradient is as large."""
+    config, n = tiny_config(), 12
+    logits = torch.randn(n, config.vocab_size, requires_grad=True)
+    saved: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    targets = torch.zeros(n, dtype=torch.long)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        loss = torch.nn.functional.cross_entropy(logits, targets)
+    loss.backward()
+    counted = activation_formulas(config, n, 16)["logits"].count
+    assert max(saved.values()) == counted == logits.grad.nbytes
+    assert sum(saved.values()) - counted <= targets.nbytes + 4, "and the sum of the weights"
+    assert "logits" not in activation_formulas(config.replace(head="none"), n, 16)
+
+
 def test_activations_of_a_layer_as_published():
     """Korthikanti et al. 2022, equation 1: s·b·h·(34 + 5·a·s/h) bytes; dropout's masks and copies taken off."""
     config, n = PRESETS["gpt3"].config, 2_048

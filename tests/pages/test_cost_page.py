@@ -106,8 +106,9 @@ def test_memory_bars() -> None:
     assert using.tolist() == [2 * n, 9 * 2**30]
     training = array(figure(app, "memory_training")["data"][0]["x"])
     vectors, patterns = 96 * 2_048 * 12_288 * 32, 2 * 96 * 96 * 2_048**2
-    assert training.tolist() == [2 * n, 2 * n, 12 * n, vectors, patterns]
-    assert f"**Training it**: {numbers.memory(16 * n + vectors)}" in said(app)
+    logits = 4 * 2_048 * 50_257
+    assert training.tolist() == [2 * n, 2 * n, 12 * n, vectors, logits, patterns]
+    assert f"**Training it**: {numbers.memory(16 * n + vectors + logits)}" in said(app)
 
 
 def test_ceilings() -> None:
@@ -128,7 +129,9 @@ def test_ceilings() -> None:
     app.main.selectbox(key="choose_machine").set_value("h100")
     well(app.run())
     assert selection(app).bandwidth is selection(app).tflops is None
-    assert app.main.number_input(key=app.main.number_input[-1].key).value == 989.4
+    box = app.main.number_input(key=app.main.number_input[-1].key)
+    assert (box.value, box.step) == (989.4, 10)
+    assert "÷ 989\u00a0TFLOP/s" in boxes(app)[-1]
 
 
 def test_this_machine_is_measured_and_the_model_on_it() -> None:

@@ -257,7 +257,21 @@ def test_the_traffic_is_the_formulas() -> None:
     sums = re.findall(r"\((2 · 4,096 · 32 \+ 2 · [\d,]+ · 32)\) · 2 B \+ 4 B · 4,096 = ([\d.,]+) MiB", text)
     (formula, result) = sums[0]
     value = eval(formula.replace(",", "").replace("·", "*")) * 2 + 4 * 4096
+    keys = re.findall(r"128 · \(1 \+ 2 \+ … \+ (\d+)\) = ([\d,]+)", text)
+    assert keys == [("32", f"{128 * sum(range(33)):,}")]
+    assert f"2 · {keys[0][1]} · 32" in formula
     assert result == mebibytes(value) == mebibytes(traffic(4096, 32, 128, 128, 2, causal=True).tiled)
+
+
+def test_how_much_of_the_traffic_the_mask_saves_is_said() -> None:
+    app = opened(longest=512)
+    masked, whole = (traffic(512, 32, 128, 128, 4, causal=causal) for causal in (True, False))
+    tiles, mask = three_digits(whole.plain / whole.tiled), three_digits(whole.tiled / masked.tiled)
+    assert f"moves {three_digits(masked.plain / masked.tiled)} times less" in said(app)
+    assert f"make {tiles} of it; the other {mask} times are the mask's" in said(app)
+    app = opened(longest=512, causal="0")
+    assert "the mask's" not in said(app)
+    assert "4 · 512 = 2,048" in box(app)
 
 
 # ----------------------------------------------------------------------------------------------------------- race

@@ -162,8 +162,8 @@ def test_another_text_or_length_begins_another_race() -> None:
 
 
 def test_the_ways_are_measured(storyteller: LanguageModel) -> None:
-    app = opened(text=TEXT * 3, race=8, kv_heads=2, bits=4, window=5)
-    run = storyteller.trace(TEXT * 3)
+    app = opened(text=TEXT * 6, race=8, kv_heads=2, bits=4, window=5)
+    run = storyteller.trace(TEXT * 6)
     table = tables(app)[0]
     whole = cache_cost(run, storyteller.transformer, CacheChoice(4))
     wanted = {
@@ -172,7 +172,7 @@ def test_the_ways_are_measured(storyteller: LanguageModel) -> None:
         "INT4": CacheChoice(4, 4),
         "2 KV heads": CacheChoice(2),
         "1 KV head (MQA)": CacheChoice(1),
-        "window 4": CacheChoice(4, None, 4),
+        "window 8": CacheChoice(4, None, 8),
         "2 KV heads, INT4, window 5": CacheChoice(2, 4, 5),
     }
     assert set(wanted) <= set(table)
@@ -191,6 +191,24 @@ def test_the_ways_are_measured(storyteller: LanguageModel) -> None:
     assert losses[0] == pytest.approx(whole.loss, abs=1e-4)
     assert list(figure(app, "cache_losses")["layout"]["yaxis"]["ticktext"])[-1].count("your choice") == 1
     assert len(losses) == len(table) == len(array(figure(app, "cache_sizes")["data"][0]["x"]))
+
+
+@pytest.mark.parametrize(("text", "lang"), [(TEXT, "en"), ("那只小猫坐在垫子上", "zh")])
+def test_too_short_a_text_gives_way_to_a_story(storyteller: LanguageModel, text: str, lang: str) -> None:
+    """In the language of the text; a small window then costs something, which on a few tokens it need not."""
+    app = opened(text=text, race=8, window=4)
+    assert "Your text has" in said(app)
+    run = storyteller.trace(Prose("kv_cache", lang).plain("passage"))
+    table = tables(app)[0]
+    whole, window = (cache_cost(run, storyteller.transformer, CacheChoice(4, None, window)) for window in (None, 4))
+    assert table["full cache"][1] == f"{whole.nbytes:,}"
+    assert table["window 4"][1] == f"{window.nbytes:,}"
+    assert float(table["full cache"][5]) == pytest.approx(whole.loss, abs=0.00051)
+    assert window.loss > whole.loss + 0.1
+    assert f"1 to {len(run.tokens)};" in app.main.number_input(key="choose_window").label
+    assert run.text in [element.value for element in app.main.text]
+    long = opened(text=TEXT * 6, race=8)
+    assert "Your text has" not in said(long) and not long.main.expander
 
 
 def test_what_is_said_of_the_times_is_what_they_show() -> None:
