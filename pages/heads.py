@@ -4,6 +4,7 @@ from functools import partial
 
 import streamlit as st
 
+from model.analysis.interest import Place
 from model.analysis.mixing import (
     View,
     layer_patterns,
@@ -39,29 +40,30 @@ def draw(page: Page) -> None:
     tokens.strip(page, query=page.place.query, key_index=page.place.key)
     chosen_rows.choose(page)
     one = heads_view.seen(page, [(layer, head)])
+    shown = chosen_rows.visible(page, one)
     many = max(page.lm.config.n_layers, page.lm.config.n_heads) > N_HALF
     if many:
         draw_all(page, one)
     left, right = st.columns(2, gap="large")
     with left:
         if many:
-            draw_lines(page, one)
+            draw_lines(page, one, shown)
         else:
             draw_all(page, one)
         with st.container(border=True, key="aside_try"):
             draw_try(page)
     with right:
-        draw_matrix(page, one)
+        draw_matrix(page, one, shown)
         if not many:
-            draw_lines(page, one)
+            draw_lines(page, one, shown)
     heads_roles.draw(page)
     left, right = st.columns(2, gap="large")
     with left:
-        heads_mix.draw(page)
+        heads_mix.draw(page, shown)
         with st.container(border=True, key="aside_cross"):
             draw_cross(page)
     with right:
-        heads_rollout.draw(page)
+        heads_rollout.draw(page, shown)
 
 
 def draw_all(page: Page, one: View) -> None:
@@ -80,6 +82,7 @@ def draw_all(page: Page, one: View) -> None:
         page.place.head,
         key="all_heads",
         words=words | {name: say.plain(name) for name in ("layer", "head")},
+        left_out=sel.without_first,
         on_change=lambda layer, head: selection.update(layer=layer, head=head),
     )
     titles = [say.plain(name) for name in ("layer", "head", "query", "key", "pattern")]
@@ -87,25 +90,27 @@ def draw_all(page: Page, one: View) -> None:
     st.html(heads_view.caption(page, counts, pooled, view=one))
 
 
-def draw_matrix(page: Page, one: View) -> None:
-    """The chosen head as a matrix."""
-    say, place = page.say, page.place
+def draw_matrix(page: Page, one: View, place: Place) -> None:
+    """The chosen head as a matrix, and the cell that is told of."""
+    say = page.say
     st.header(say("one_title", layer=place.layer, head=place.head), anchor=False)
     label = say.plain("one_label", layer=place.layer, head=place.head)
-    heads_view.draw_panel(page, one, "one_head", label)
+    heads_view.draw_panel(page, one, place, "one_head", label)
     where = say.plain("layer_head", layer=place.layer, head=place.head)
     st.html(heads_view.caption(page, where, captions.kernel(page, place.layer), chosen_rows.note(page), view=one))
     query, key = place.query, place.key
     labels = {"query": page.run.labels[query], "key": page.run.labels[key]}
     if one.hidden[query, key]:
-        st.markdown(say("cell_hidden", **labels))
+        st.markdown(heads_view.tell_hidden(page, place))
     else:
-        st.markdown(say("cell", **labels, weight=numbers.probability(float(one.weights[query, key]))))
+        section = "cell_rest" if page.sel.without_first else "cell"
+        labels["first"] = page.run.labels[0]
+        st.markdown(say(section, **labels, weight=numbers.probability(float(one.weights[query, key]))))
 
 
-def draw_lines(page: Page, one: View) -> None:
+def draw_lines(page: Page, one: View, place: Place) -> None:
     """The chosen head as lines between tokens."""
-    say, place = page.say, page.place
+    say = page.say
     st.header(say("lines_title"), anchor=False)
     st.markdown(say("lines_help_text", layer=place.layer, head=place.head))
     rows = chosen_rows.of(page, one)
@@ -119,7 +124,8 @@ def draw_lines(page: Page, one: View) -> None:
         words=captions.line_words(page, say.plain("lines_label", layer=place.layer, head=place.head)),
         masked=rows.hidden,
         threshold=page.sel.threshold,
-        on_change=partial(rows.pick, page.place),
+        left_out=heads_view.left_out(page),
+        on_change=partial(rows.pick, place),
     )
     where = say.plain("layer_head", layer=place.layer, head=place.head)
     st.html(heads_view.caption(page, where, say.plain("lines_caption"), chosen_rows.note(page)))

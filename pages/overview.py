@@ -190,7 +190,7 @@ def draw_try(page: Page) -> None:
             "p": numbers.probability(there.follower.probability),
             "p_guess": numbers.probability(there.probabilities[0]),
         }
-        named += values.values()
+        named += [name for part, name in values.items() if part != "guess" or key == "surprised"]
         st.markdown(say(f"try_{key}", **values, **probabilities))
         st.button(
             say.label("go_to", token=labels[position]),

@@ -61,6 +61,14 @@ def of(page: Page, view: View) -> Rows:
     return Rows(places, view.weights.numpy()[places], view.hidden.numpy()[places])
 
 
+def visible(page: Page, view: View) -> Place:
+    """The cell that is told of: the chosen one, or where its row is not drawn the strongest of the first that is."""
+    place, rows = page.place, page.sel.rows
+    if not rows or place.query in rows:
+        return place
+    return place._replace(query=min(rows), key=int(view.weights[min(rows)].argmax()))
+
+
 def note(page: Page) -> str:
     """What a caption says about rows that are left out; "" if none is."""
     n = len(page.sel.rows or ())

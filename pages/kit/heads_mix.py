@@ -2,13 +2,14 @@
 
 import streamlit as st
 
+from model.analysis.interest import Place
 from pages.kit import chosen_rows, heads_view, mixture, selection
 from pages.kit.page import Page
 
 PICKED = "picked"
 
 
-def draw(page: Page) -> None:
+def draw(page: Page, shown: Place) -> None:
     """Which heads, and the mean of their patterns."""
     say, sel, config = page.say, page.sel, page.lm.config
     st.header(say("mix_title"), anchor=False)
@@ -31,10 +32,10 @@ def draw(page: Page) -> None:
         )
     heads = mixture.heads(sel.mix, here[0], config.n_layers, config.n_heads)
     mixed = heads_view.seen(page, heads)
-    heads_view.draw_panel(page, mixed, "mixed_heads", say.plain("mix_label", n=len(heads)))
+    heads_view.draw_panel(page, mixed, shown, "mixed_heads", say.plain("mix_label", n=len(heads)))
     if len(heads) == 1:
         layer, head = heads[0]
-        shown = say.plain("mix_caption_one", layer=layer, head=head)
+        said = say.plain("mix_caption_one", layer=layer, head=head)
     else:
-        shown = say.plain("mix_caption", n=len(heads))
-    st.html(heads_view.caption(page, shown, chosen_rows.note(page), view=mixed))
+        said = say.plain("mix_caption", n=len(heads))
+    st.html(heads_view.caption(page, said, chosen_rows.note(page), view=mixed))

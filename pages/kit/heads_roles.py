@@ -110,7 +110,8 @@ def _draw_role(page: Page, role: str, of: Measured) -> None:
             best, even = float(scores.scores.max()), scores.even
             printed = {"score": f"{best:.{of.decimals}f}", "even": f"{even:.{of.decimals}f}"}
             more = f" {say('role_elsewhere')}" if role in REPETITION and _bundled(page) else ""
-            st.markdown(say("role_weak", **printed, times=f"{best / even:.1f}") + more)
+            with st.container(key=f"role_weak_{role}"):
+                st.markdown(say("role_weak", **printed, times=f"{best / even:.1f}") + more)
         st.markdown(say(f"role_{role}_text", window=WINDOW))
         st.markdown(say(f"role_{role}_formula", window=WINDOW))
 

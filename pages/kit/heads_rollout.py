@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from model.analysis.interest import Place
 from model.analysis.mixing import View, masked_cells
 from model.analysis.rollout import Rollout, rollout
 from model.trace import Trace
@@ -11,7 +12,7 @@ from pages.kit.page import Page
 from pages.kit.show import Kind
 
 
-def draw(page: Page) -> None:
+def draw(page: Page, shown: Place) -> None:
     """The rollout up to a layer as a matrix, the chosen cell's arithmetic, and what it is not."""
     say, count = page.say, page.lm.config.n_layers
     layer = count - 1 if page.sel.rollout_to is None else page.sel.rollout_to
@@ -19,13 +20,13 @@ def draw(page: Page) -> None:
     controls.numbered("rollout_to", say.label("rollout_to"), layer, count)
     found = _rollout(page.run, layer)
     view = heads_view.as_wanted(page, View(found.weights.float(), masked_cells(page.run)))
-    heads_view.draw_panel(page, view, "rollout", say.plain("rollout_label", layer=layer), "rollout_panel")
+    heads_view.draw_panel(page, view, shown, "rollout", say.plain("rollout_label", layer=layer), "rollout_panel")
     said = say.plain("rollout_caption", layer=layer) if layer else say.plain("rollout_caption_first")
     st.html(heads_view.caption(page, said, chosen_rows.note(page), view=view, kind=Kind.COMPUTED, name="rollout_scale"))
-    _draw_cell(page, found, view, layer)
+    _draw_cell(page, found, view, shown, layer)
     st.markdown(say("rollout_text"))
     st.markdown(say("rollout_honest"))
-    query = page.place.query
+    query = shown.query
     if layer and query:
         first = _rollout(page.run, 0)
         values = {
@@ -40,11 +41,10 @@ def _printed(value: float) -> str:
     return numbers.power_of_ten(value) if 0 < value < 1e-6 else numbers.probability(value)
 
 
-def _draw_cell(page: Page, found: Rollout, view: View, layer: int) -> None:
-    say, place, labels = page.say, page.place, page.run.labels
-    query, key = place.query, place.key
+def _draw_cell(page: Page, found: Rollout, view: View, shown: Place, layer: int) -> None:
+    say, labels, query, key = page.say, page.run.labels, shown.query, shown.key
     if view.hidden[query, key]:
-        st.markdown(say("cell_hidden", query=labels[query], key=labels[key]))
+        st.markdown(heads_view.tell_hidden(page, shown))
         return
     read, kept, total = (float(part[query, key]) for part in (found.read, found.kept, found.weights))
     whole = not page.sel.without_first
@@ -58,8 +58,8 @@ def _draw_cell(page: Page, found: Rollout, view: View, layer: int) -> None:
     ]
     if not whole:
         divided = f"{_printed(total)} ÷ (1 − {_printed(float(found.weights[query, 0]))}) = "
-        shown = Term(_printed(float(view.weights[query, key])), "result")
-        steps.append(Step(say.plain("panel_without_first_short", token=labels[0]), [Term(divided), shown]))
+        result = Term(_printed(float(view.weights[query, key])), "result")
+        steps.append(Step(say.plain("panel_without_first_short", token=labels[0]), [Term(divided), result]))
     who = [Term(labels[query], "query"), Term(" → ", "muted"), Term(labels[key], "key")]
     st.html(figures.arithmetic(who, steps, page.palette))
 

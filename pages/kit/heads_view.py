@@ -4,6 +4,7 @@ from functools import partial
 
 import streamlit as st
 
+from model.analysis.interest import Place
 from model.analysis.mixing import View, masked_cells, mean_pattern, without_first
 from pages.kit import captions, chosen_rows, mixture, selection, show
 from pages.kit.components import Panel, matrices
@@ -51,8 +52,20 @@ def as_wanted(page: Page, view: View) -> View:
     return without_first(view.weights, view.hidden) if page.sel.without_first else view
 
 
-def draw_panel(page: Page, view: View, key: str, label: str, title: str = "panel_title") -> None:
-    """One matrix on the page's scale; `title` is the section that names what it shows."""
+def left_out(page: Page) -> str:
+    """The word for the cells of the first token where the reader wants it left out, else ""."""
+    return page.say.plain("left_out") if page.sel.without_first else ""
+
+
+def tell_hidden(page: Page, place: Place) -> str:
+    """Why a cell has no weight: its key is left out, or the mask forbids it."""
+    labels = page.run.labels
+    section = "cell_left_out" if page.sel.without_first and place.key == 0 else "cell_hidden"
+    return page.say(section, query=labels[place.query], key=labels[place.key])
+
+
+def draw_panel(page: Page, view: View, shown: Place, key: str, label: str, title: str = "panel_title") -> None:
+    """One matrix on the page's scale, the cell that is told of marked; `title` is the section that names it."""
     labels, rows = page.run.labels, chosen_rows.of(page, view)
     panel = Panel(
         page.say.plain(title),
@@ -62,17 +75,18 @@ def draw_panel(page: Page, view: View, key: str, label: str, title: str = "panel
         masked=rows.hidden,
         log_from=LOG_FOOT if page.sel.scale == "log" else None,
         threshold=page.sel.threshold,
+        left_out=left_out(page),
     )
     matrices(
         [panel],
         rows.labels(page),
         labels,
-        rows.index(page.place.query),
-        page.place.key,
+        rows.index(shown.query),
+        shown.key,
         key=key,
         words=captions.matrix_words(page, label),
         side=360,
-        on_change=partial(rows.pick, page.place),
+        on_change=partial(rows.pick, shown),
     )
 
 
@@ -92,4 +106,7 @@ def caption(page: Page, *said: str, view: View | None = None, kind: Kind = Kind.
         return show.caption_html(kind, word, text)
     low = f"≤ {LOG_FOOT:g}" if sel.scale == "log" else "0"
     scale = show.Scale(say.plain(name), low, "1", page.palette.sequential)
-    return show.caption_html(kind, word, text, scale, masked=say.plain("masked") if view.hidden.any() else "")
+    masked = view.hidden[:, 1:] if sel.without_first else view.hidden
+    return show.caption_html(
+        kind, word, text, scale, masked=say.plain("masked") if masked.any() else "", left_out=left_out(page)
+    )

@@ -76,6 +76,7 @@ def caption_html(
     text: str = "",
     *scales: Scale,
     masked: str = "",
+    left_out: str = "",
     marked: str = "",
     palette: Palette | None = None,
     saves: bool = True,
@@ -84,7 +85,8 @@ def caption_html(
 
     word: the translated name of `kind`, shown as a pill. text: layer and head, kernel, counts.
     scales: each drawn as a small gradient between its printed ends.
-    masked: the word for hatched cells, shown with a hatched swatch; "" where nothing is masked.
+    masked: the word for hatched cells, shown with a hatched swatch; "" where nothing is masked. left_out: likewise for
+    dotted ones.
     marked: what the `MARK` before a row of the table means; "" where none has one.
     saves: whether there are those buttons; a line that speaks of words alone has none.
     """
@@ -93,7 +95,9 @@ def caption_html(
     if marked:
         text = f"{text} · {MARK}{marked}"
     pill = f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{html_text(word)}</span>'
-    alone = not scales and not masked  # then the buttons follow the text, else they stand at the end of the line
+    alone = (
+        not scales and not masked and not left_out
+    )  # then the buttons follow the text, else they stand at the end of the line
     parts = [f"<span>{pill}{html_text(text)}{buttons if alone else ''}</span>"]
     for scale in scales:
         gradient = f"linear-gradient(90deg,{','.join(scale.colours)})"
@@ -103,15 +107,15 @@ def caption_html(
             f'<i style="{_SWATCH.format(line=colours.line)};width:72px;background:{gradient}"></i>'
             f'<span style="font-family:{html.escape(style.MONO)}">{html_text(scale.high)}</span></span>'
         )
-    if masked:
-        hatch = (
-            f"repeating-linear-gradient(135deg,{style.mix(colours.paper, colours.muted, 0.55)} 0 1px,"
-            f"{colours.paper} 1px 4px)"
-        )
-        parts.append(
-            f'<span style="{_TOGETHER}"><i style="{_SWATCH.format(line=colours.line)};width:18px;background:{hatch}">'
-            f"</i>{html_text(masked)}</span>"
-        )
+    ink = style.mix(colours.paper, colours.muted, 0.55)
+    hatch = f"repeating-linear-gradient(135deg,{ink} 0 1px,{colours.paper} 1px 4px)"
+    dots = f"radial-gradient({ink} 1px,{colours.paper} 1.5px) 0 0/4px 4px"
+    for name, ground in ((masked, hatch), (left_out, dots)):
+        if name:
+            parts.append(
+                f'<span style="{_TOGETHER}"><i style="{_SWATCH.format(line=colours.line)};width:18px;'
+                f'background:{ground}"></i>{html_text(name)}</span>'
+            )
     if not alone:
         parts.append(buttons)
     return f'<div class="atlas-caption" style="{_LINE.format(muted=colours.muted)}">{"".join(parts)}</div>'

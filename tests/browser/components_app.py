@@ -23,7 +23,9 @@ labels = {"markup": MARKUP, "same": ["·the"] * n, "chinese": ["小猫"] * n}.ge
     asked.get("labels", ""), [LABELS[i % 6] for i in range(n)]
 )
 n = len(labels)
+left_out = "weggelassen" if "left_out" in asked else ""
 hidden = ~np.tril(np.ones((n, n), dtype=bool)) if "causal" in asked else np.zeros((n, n), dtype=bool)
+hidden[:, 0] |= bool(left_out)
 # Cell (q, k) has the value (q n + k) / n²: every cell has its own, and the first is 0.
 values = np.arange(n * n, dtype=np.float32).reshape(n, n) / (n * n)
 
@@ -38,7 +40,7 @@ query, key = st.session_state.setdefault("chosen", (0, 0))
 shown = asked.get("show", "matrices")
 if shown == "matrices":
     panels = [
-        Panel("first", values, 1.0, "sub", masked=hidden, digits=4, note="note"),
+        Panel("first", values, 1.0, "sub", masked=hidden, digits=4, note="note", left_out=left_out),
         Panel("second", values - 0.5, 0.5, scale="diverging", digits=2),
         Panel("third", values, 1.0, log_from=0.001),
     ]
@@ -56,6 +58,7 @@ elif shown == "lines":
         words=WORDS,
         masked=hidden,
         threshold=float(asked.get("threshold", 0)),
+        left_out=left_out,
         on_change=choose,
     )
 else:

@@ -255,6 +255,20 @@ def test_masked_cells_say_so(serve: Serve, visit: Visits) -> None:
     assert tip_rows(page)["second"] == f"{5 / 36 - 0.5:.2f}".replace("-", "−")
 
 
+def test_what_is_left_out_looks_other_than_what_is_masked_and_is_called_so(serve: Serve, visit: Visits) -> None:
+    page, cells = matrices(serve, visit, "causal=1 left_out=1")
+    dotted, hatched = cells.colours(0, 5, 0), cells.colours(0, 0, 5)
+    assert len(dotted) >= 2
+    assert LIGHT.paper in dotted
+    assert dotted != hatched
+    cells.hover(1, 3, 0)
+    pointed(page, 3, 0)
+    assert tip_rows(page)["first"] == "weggelassen"
+    cells.hover(1, 0, 5)
+    pointed(page, 0, 5)
+    assert tip_rows(page)["first"] == "verdeckt"
+
+
 def test_a_switch_of_the_theme_is_followed_at_once(serve: Serve, visit: Visits) -> None:
     page, cells = matrices(serve, visit)
     assert cells.colours(0, 0, 0) == {LIGHT.sequential[0]}

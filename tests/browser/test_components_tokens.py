@@ -67,6 +67,9 @@ def test_masked_pairs_have_no_line_and_are_called_so(serve: Serve, visit: Visits
     assert inked(causal) < inked(both), "a model that looks both ways has lines to later tokens"
     causal.mouse.move(*token(causal, "key", 4))
     assert tip_rows(causal)["Gewicht"] == "verdeckt"
+    left = opened(serve, visit, "lines", asked={"causal": 1, "left_out": 1})
+    left.mouse.move(*token(left, "key", 0))
+    assert tip_rows(left)["Gewicht"] == "weggelassen"
 
 
 def test_weights_below_the_threshold_are_not_drawn(serve: Serve, visit: Visits) -> None:

@@ -63,7 +63,7 @@ def test_every_cell_is_the_traced_pattern(storyteller: LanguageModel, layer: int
     traced = patterns(storyteller)[layer, head]
     for key in ("one_head", "head_lines"):
         np.testing.assert_allclose(weights(page, key), traced, atol=1e-6)
-    assert any(f"layer {layer}, head {head}" in caption and "flash kernel" in caption for _, caption in captions(page))
+    assert any(f"layer {layer}, head {head}" in caption and "“flash”" in caption for _, caption in captions(page))
     assert any(heading.value == f"Layer {layer}, head {head}" for heading in page.header)
 
 
@@ -110,6 +110,37 @@ def test_hiding_the_first_token_renormalises_the_rows(storyteller: LanguageModel
     whole = [caption for _, caption in captions(page) if "the first token included" in caption]
     assert len(whole) == 4, "and every map of roles on this text that there it is counted"
     assert "without The" in sent(page, "one_head")[0]["panels"][0]["subtitle"]
+    for key in ("one_head", "mixed_heads", "rollout"):
+        assert sent(page, key)[0]["panels"][0]["left_out"] == "left out"
+    assert sent(page, "head_lines")[0]["left_out"] == "left out"
+    legends = [caption for _, caption in captions(page) if "masked" in caption]
+    assert len(legends) == 4
+    assert all(caption.split("masked")[1].lstrip().startswith("left out") for caption in legends)
+    assert any(text.value.startswith("Of its attention to the rest, without `The`") for text in page.markdown)
+
+
+def test_nothing_is_left_out_unless_the_reader_wants_it() -> None:
+    page = opened(layer="2", head="5")
+    assert sent(page, "one_head")[0]["panels"][0]["left_out"] == sent(page, "head_lines")[0]["left_out"] == ""
+    assert not any("left out" in caption for _, caption in captions(page))
+    page = opened(layer="2", head="5", without_first="1", token="4", key="0")
+    assert sum("is left out here" in text.value for text in page.markdown) == 2, "the head and the rollout"
+
+
+def test_what_is_told_is_of_a_row_that_is_drawn(storyteller: LanguageModel) -> None:
+    page = opened(layer="2", head="5", rows="8-3", token="5")
+    row = patterns(storyteller)[2, 5][3]
+    best = int(np.nanargmax(row))
+    labels = storyteller.tokenizer.labels(storyteller.tokenizer.encode(TEXT))
+    told = next(text.value for text in page.markdown if "of its attention" in text.value)
+    assert f"`{labels[3]}`" in told
+    assert f"`{labels[best]}`" in told
+    assert f"**{row[best]:.3f}**" in told.replace("\\", "")
+    for key in FIGURES:
+        assert (sent(page, key)[0]["query"], sent(page, key)[0]["key"]) == (0, best)
+    (box,) = [body for body in fragments(page) if "atlas-arithmetic'" in body]
+    assert f">{labels[3]}<" in box
+    assert f">{labels[5]}<" not in box
 
 
 def test_rows_of_chosen_tokens_only(storyteller: LanguageModel) -> None:

@@ -22,18 +22,19 @@ def head_tiles(
     *,
     key: str,
     words: Mapping[str, str],
+    left_out: bool = False,
     on_change: Callable[[int, int], None],
 ) -> None:
     """Draw every head's tile, the one of (`layer`, `head`) framed; `on_change` is called with the head that was picked.
 
     Layers run down and heads across; a model with many more layers than heads is laid on its side, so that it still
     fits a screen. Masked cells are hatched. words: the translated words of `WORDS`; "axes" and "axes_sideways" say
-    what runs where.
+    what runs where. left_out: whether the first key is, which then is dotted.
 
     Raises:
         ValueError: if there is no such layer or head, or a word is missing.
     """
-    header, levels = encode(tiles, layer, head, words=words)
+    header, levels = encode(tiles, layer, head, words=words, left_out=left_out)
     rows, columns = len(header["labels_q"]), len(header["labels_k"])
 
     def picked(new: Picked) -> None:
@@ -44,7 +45,9 @@ def head_tiles(
     mount(component, key, header, [], (rows, columns), picked, levels)
 
 
-def encode(tiles: Tiles, layer: int, head: int, *, words: Mapping[str, str]) -> tuple[dict[str, Any], bytes]:
+def encode(
+    tiles: Tiles, layer: int, head: int, *, words: Mapping[str, str], left_out: bool = False
+) -> tuple[dict[str, Any], bytes]:
     """What `head_tiles` sends: settings and words; and a byte for each cell of a tile (1 where it is visible), then the
     levels of the visible cells, tile by tile, row by row: the mask is the same in all of them.
 
@@ -69,6 +72,13 @@ def encode(tiles: Tiles, layer: int, head: int, *, words: Mapping[str, str]) -> 
         "words": {**said, "query": said[names[0]], "key": said[names[1]]},
         "side": most * max(rows, columns),
         "tokens": False,
-        "tiles": {"down": down, "across": across, "sideways": sideways, "least": min(_LEAST, most), "most": most},
+        "tiles": {
+            "down": down,
+            "across": across,
+            "sideways": sideways,
+            "least": min(_LEAST, most),
+            "most": most,
+            "left_out": left_out and not visible[:, 0].any(),
+        },
     }
     return header, visible.astype(np.uint8).tobytes() + levels[:, :, visible].tobytes()

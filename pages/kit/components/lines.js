@@ -188,7 +188,8 @@ class Lines {
     if (key !== null) rows.push([`${words.key} ${key}`, labelsK[key], "strong key"]);
     if (query !== null && key !== null) {
       const weight = this.weight(query, key);
-      const text = Number.isNaN(weight) ? words.masked : format(weight, digits);
+      const none = (key === 0 && this.data.left_out) || words.masked;
+      const text = Number.isNaN(weight) ? none : format(weight, digits);
       rows.push([words.weight, text, "number apart"]);
     }
     return rows;

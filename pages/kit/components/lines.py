@@ -27,6 +27,7 @@ def lines(
     threshold: float = 0.0,
     digits: int = 3,
     max_height: int = 560,
+    left_out: str = "",
     on_change: Callable[[Picked], None] | None = None,
 ) -> Picked | None:
     """Draw a line from every query to every key it looks at, and return what was picked since the last run.
@@ -36,7 +37,7 @@ def lines(
 
     weights: (queries, keys), finite and ≥ 0 where not `masked`. high: the weight that takes the full width, the end
     of the colour scale of the same quantity elsewhere. threshold: weights below it are not drawn. max_height: pixels
-    beyond which the figure scrolls in its frame. words: the translated words of `WORDS`.
+    beyond which the figure scrolls in its frame. words: the translated words of `WORDS`. left_out: as of a `Panel`.
 
     Raises:
         ValueError: if shapes do not fit the labels, a visible weight is negative or not finite, `high` is not above
@@ -54,6 +55,7 @@ def lines(
         threshold=threshold,
         digits=digits,
         max_height=max_height,
+        left_out=left_out,
     )
     return mount(_component, key, header, arrays, (len(labels_q), len(labels_k)), on_change)
 
@@ -71,6 +73,7 @@ def encode(
     threshold: float = 0.0,
     digits: int = 3,
     max_height: int = 560,
+    left_out: str = "",
 ) -> tuple[dict[str, Any], list[NDArray[np.float32]]]:
     """What `lines` sends: settings and words, and the weights as float32 (queries, keys), NaN = masked.
 
@@ -93,6 +96,7 @@ def encode(
         "threshold": float(threshold),
         "digits": int(digits),
         "max_height": int(max_height),
+        "left_out": left_out,
         "words": wording(words, WORDS),
     }
     return header, [cells]

@@ -116,16 +116,18 @@ class Matrices {
 
   paintCells() {
     const { width, height, places, rows, columns } = this.layout;
+    const { panels } = this.data;
     this.ratio = sharpness(width, height);
     const context = sized(this.cells, width, height, this.ratio);
     const hatch = hatching(context, this.palette, this.ratio);
+    const dots = hatching(context, this.palette, this.ratio, true);
     if (this.levels) {
-      paintTiles(context, this.layout, places[0], this.data.tiles, this.levels, this.palette, hatch, this.ratio);
+      paintTiles(context, this.layout, places[0], this.data.tiles, this.levels, this.palette, hatch, dots, this.ratio);
       return;
     }
-    this.images = this.data.panels.map((panel, i) => pixels(panel, this.values[i], rows, columns, this.palette));
+    this.images = panels.map((panel, i) => pixels(panel, this.values[i], rows, columns, this.palette));
     for (const [i, place] of places.entries()) {
-      paintPanel(context, this.layout, place, this.images[i], this.values[i], this.palette, hatch);
+      paintPanel(context, this.layout, place, this.images[i], this.values[i], this.palette, hatch, panels[i].left_out ? dots : null);
     }
   }
 
@@ -168,7 +170,8 @@ class Matrices {
     if (query === null || key === null || this.levels) return rows;
     for (const [i, panel] of panels.entries()) {
       const value = this.values[i][query * labelsK.length + key];
-      const text = Number.isNaN(value) ? words.masked : format(value, panel.digits);
+      const none = (key === 0 && panel.left_out) || words.masked;
+      const text = Number.isNaN(value) ? none : format(value, panel.digits);
       rows.push([panel.title, text, `number${i === 0 ? " apart" : ""}`]);
     }
     return rows;
@@ -180,7 +183,7 @@ class Matrices {
     const { x, y } = this.pointer;
     const extra = [];
     if (this.layout.cell < 7 && !this.levels && query !== null && key !== null) {
-      extra.push(magnified(this.values[panel], this.images[panel], this.layout, this.hover, this.palette, this.ratio));
+      extra.push(magnified(this.values[panel], this.images[panel], this.layout, this.hover, this.palette, this.ratio, this.data.panels[panel].left_out));
     }
     this.tip.show(this.rowsOf({ query, key }), x, y, extra, this.touch);
   }

@@ -22,7 +22,8 @@ class Panel:
     scale: "sequential" runs from 0 to `high`, "diverging" from −`high` over 0 to `high`; values beyond take the
     colour of the end. log_from: a sequential scale whose colours are evenly spaced in the logarithm of the value,
     from here to `high`. threshold: values of a sequential scale below it take the colour of 0. Either way the numbers
-    that are shown stay as they are. digits: decimals of the shown numbers.
+    that are shown stay as they are. digits: decimals of the shown numbers. left_out: the
+    word for what is not there of the first key, which then is dotted and not hatched; "" where it is not left out.
     """
 
     title: str
@@ -35,6 +36,7 @@ class Panel:
     threshold: float = 0.0
     digits: int = 3
     note: str = ""
+    left_out: str = ""
 
 
 def matrices(
@@ -116,4 +118,5 @@ def _described(panel: Panel) -> dict[str, Any]:
         "log_from": None if panel.log_from is None else float(panel.log_from),
         "threshold": float(panel.threshold),
         "digits": int(panel.digits),
+        "left_out": panel.left_out,
     }

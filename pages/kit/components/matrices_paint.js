@@ -20,8 +20,8 @@ function pixels(panel, values, rows, columns, palette) {
   return canvas;
 }
 
-/** Diagonal lines on paper, for cells that are masked. */
-function hatching(context, palette, ratio) {
+/** Diagonal lines on paper, for cells that are masked; `dotted`: dots, for those that are left out. */
+function hatching(context, palette, ratio, dotted = false) {
   const size = Math.max(4, Math.round(5 * ratio));
   const tile = new OffscreenCanvas(size, size);
   const pen = tile.getContext("2d");
@@ -30,7 +30,13 @@ function hatching(context, palette, ratio) {
   pen.fillRect(0, 0, size, size);
   pen.strokeStyle = css(paper.map((v, i) => v + (muted[i] - v) * 0.4));
   pen.lineWidth = Math.max(1, ratio * 0.8);
-  for (const shift of [-size, 0, size]) {
+  if (dotted) {
+    pen.fillStyle = pen.strokeStyle;
+    pen.beginPath();
+    pen.arc(size / 2, size / 2, Math.max(0.8, ratio * 0.9), 0, 2 * Math.PI);
+    pen.fill();
+  }
+  for (const shift of dotted ? [] : [-size, 0, size]) {
     pen.beginPath();
     pen.moveTo(shift - 1, size + 1);
     pen.lineTo(shift + size + 1, -1);
@@ -41,8 +47,8 @@ function hatching(context, palette, ratio) {
   return pattern;
 }
 
-/** Draw one panel's cells at `place`. */
-function paintPanel(context, layout, place, image, values, palette, hatch) {
+/** Draw one panel's cells at `place`; with `dots`, the first key is left out. */
+function paintPanel(context, layout, place, image, values, palette, hatch, dots = null) {
   const { cell, rows, columns } = layout;
   const [wide, tall] = [columns * cell, rows * cell];
   context.imageSmoothingEnabled = false;
@@ -63,6 +69,10 @@ function paintPanel(context, layout, place, image, values, palette, hatch) {
     }
   }
   context.fill();
+  if (dots) {
+    context.fillStyle = dots;
+    context.fillRect(place.x, place.y, cell, tall);
+  }
   context.strokeStyle = palette.line;
   context.lineWidth = 1;
   context.strokeRect(place.x - 0.5, place.y - 0.5, wide + 1, tall + 1);
@@ -123,7 +133,7 @@ function paintRowLabels(context, layout, place, texts, chosen, hovered, look) {
 }
 
 /** The neighbourhood of a cell, enlarged: where cells are a few pixels small, this is what the pointer is on. */
-function magnified(values, image, layout, { query, key }, palette, ratio) {
+function magnified(values, image, layout, { query, key }, palette, ratio, leftOut) {
   const [reach, zoom] = [5, 11];
   const wide = (2 * reach + 1) * zoom;
   const canvas = document.createElement("canvas");
@@ -135,6 +145,10 @@ function magnified(values, image, layout, { query, key }, palette, ratio) {
   const [columns, rows] = [layout.columns * zoom, layout.rows * zoom];
   context.fillStyle = hatching(context, palette, ratio);
   context.fillRect(left, top, columns, rows);
+  if (leftOut) {
+    context.fillStyle = hatching(context, palette, ratio, true);
+    context.fillRect(left, top, zoom, rows);
+  }
   context.drawImage(image, left, top, columns, rows);
   context.fillStyle = palette.paper;
   for (let i = 1; i <= 2 * reach; i++) {

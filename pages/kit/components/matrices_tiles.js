@@ -15,7 +15,7 @@ function tileLevels({ down, across }, bytes) {
 }
 
 /** Draw every tile in its cell of the layout. All are one image of a pixel a cell, cut up. */
-function paintTiles(context, layout, place, { down, across }, levels, palette, hatch, ratio) {
+function paintTiles(context, layout, place, { down, across, left_out: leftOut }, levels, palette, hatch, dots, ratio) {
   const { cell, rows, columns } = layout;
   const words = new Uint32Array(256); // the first stays clear
   for (const [i, [r, g, b]] of ramp(palette.sequential, 255).entries()) {
@@ -38,6 +38,10 @@ function paintTiles(context, layout, place, { down, across }, levels, palette, h
     const [x, y] = [place.x + (i % columns) * cell + gap, place.y + Math.floor(i / columns) * cell + gap];
     context.fillStyle = hatch;
     context.fillRect(x, y, wide, tall);
+    if (leftOut) {
+      context.fillStyle = dots;
+      context.fillRect(x, y, unit, tall);
+    }
     context.drawImage(strip, 0, i * down, across, down, x, y, wide, tall);
     context.strokeRect(x - 0.5, y - 0.5, wide + 1, tall + 1);
   }

@@ -152,7 +152,7 @@ function ground(node, style, box, add) {
   if (outline) add(stroke(outline, style.outlineColor, false, parseFloat(style.outlineOffset) + outline / 2));
 }
 
-/** The gradients of a caption: a scale from left to right, or the hatching of what is masked. */
+/** The gradients of a caption: a scale from left to right, the hatching of what is masked, the dots of what is left out. */
 function shade(pen, image, box) {
   const colours = image.match(/(?:rgba?|color|oklch|oklab)\([^)]*\)/g);
   if (!colours) return;
@@ -167,6 +167,18 @@ function shade(pen, image, box) {
       pen.lineTo(x - box.height, box.bottom);
     }
     pen.stroke();
+    return;
+  }
+  if (image.startsWith("radial")) {
+    pen.fillStyle = colours[0];
+    pen.beginPath();
+    for (let x = box.left + 2; x < box.right; x += 4) {
+      for (let y = box.top + 2; y < box.bottom; y += 4) {
+        pen.moveTo(x + 1, y);
+        pen.arc(x, y, 1, 0, 2 * Math.PI);
+      }
+    }
+    pen.fill();
     return;
   }
   const gradient = pen.createLinearGradient(box.left, 0, box.right, 0);
