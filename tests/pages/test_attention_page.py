@@ -118,7 +118,7 @@ def test_every_mask_is_the_run_of_the_whole_model(storyteller: LanguageModel, ma
     assert (f"Mask “{mask}”" in "".join(remarks)) == (mask != "causal")
     (stage,) = [(kind, text) for kind, text in captions(page) if "Scores" in text]
     assert stage[0] == ("measured" if scaling == "1" else "computed")
-    assert ("flash kernel" in stage[1]) == (scaling == "1")
+    assert ("kernel “flash”" in stage[1]) == (scaling == "1")
     assert (f"mask “{mask}”" in stage[1]) == (mask != "causal")
     assert ("masked" in stage[1]) == bool(hidden.any())
     assert ("never leaves out" in "".join(remarks)) == (scaling == "0")
