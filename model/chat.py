@@ -32,7 +32,7 @@ REASONS = {
     "endless": "it calls itself without end",
     "fails": "it fails ({said})",
     "writes_much": "it writes more than {limit:,} characters",
-    "memory": "it needs more than {megabytes} MB of memory",
+    "memory": "it needs more than {mebibytes} MiB of memory",
     "time": "it does not come to an end within {seconds} seconds",
     "clock": "it does not come to an end within {seconds} seconds by the clock",
     "not_started": "nothing can be started to render it ({said})",
@@ -104,5 +104,5 @@ def _rendered(source: str, values: str) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:  # it ended without a word: the memory was too short even for that
-        return {"error": "memory", "values": {"megabytes": chat_render.MEMORY // 2**20}}
+        return {"error": "memory", "values": {"mebibytes": chat_render.MEMORY // 2**20}}
     return answer

@@ -81,7 +81,7 @@ def render(source: str, values: dict[str, Any]) -> dict[str, Any]:
     except jinja2.TemplateError as error:  # raise_exception
         return _wrong("refuses", said=_said(error))
     except MemoryError:
-        return _wrong("memory", megabytes=MEMORY // 2**20)
+        return _wrong("memory", mebibytes=MEMORY // 2**20)
     except RecursionError:
         return _wrong("endless")
     except Exception as error:  # whatever a program can do wrong
@@ -107,7 +107,7 @@ def main() -> None:
     try:
         answer = json.dumps(render(job["source"], job["values"]))
     except MemoryError:
-        answer = json.dumps(_wrong("memory", megabytes=MEMORY // 2**20))
+        answer = json.dumps(_wrong("memory", mebibytes=MEMORY // 2**20))
     sys.stdout.write(answer)
 
 

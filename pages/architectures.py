@@ -18,7 +18,10 @@ def draw(page: Page) -> None:
     if not three.nothing:
         architectures_words.repair(three)
     with st.container(key="story"):
-        st.markdown(f"{page.say('story')} {page.say('story_one' if three.translates_own else 'story_two')}")
+        story = page.say("story")
+        if not three.nothing:
+            story += f" {page.say('story_one' if three.translates_own else 'story_two')}"
+        st.markdown(story)
         st.markdown(page.say("story_pick"))
     draw_choices(page)
     if three.nothing:

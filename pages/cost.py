@@ -11,6 +11,7 @@ from model.analysis.costs import (
     rule_of_twelve,
     weights_formula,
 )
+from model.analysis.formula import Formula
 from model.analysis.parameters import count_of_config
 from model.analysis.presets import PRESETS
 from model.config import TransformerConfig
@@ -85,7 +86,7 @@ def draw_parameters(page: Page, plan: Plan) -> None:
         with right, st.container(gap="xsmall"):
             steps = [
                 Step(
-                    f"{say.plain(f'part_{part}')}: {formula.symbols}",
+                    f"{say.plain(f'part_{part}')}: {_symbols(page, formula)}",
                     [Term(f"{formula.numbers} = "), Term(f"{formula.count:,}", "result")],
                 )
                 for part, formula in formulas.items()
@@ -94,6 +95,14 @@ def draw_parameters(page: Page, plan: Plan) -> None:
             note = say.plain("published", source=plan.source) if plan.source and not plan.changed else ""
             st.html(figures.arithmetic([Term(title)], steps, page.palette, note=note))
         _draw_rule(page, config)
+
+
+def _symbols(page: Page, formula: Formula) -> str:
+    """The formula in letters; what is a word in it is one of the reader's language."""
+    symbols = formula.symbols
+    for word in ("positions", "types"):
+        symbols = symbols.replace(word, page.say.plain(f"factor_{word}"))
+    return symbols
 
 
 def _note(page: Page, config: TransformerConfig, part: str) -> str:
@@ -156,7 +165,7 @@ def draw_models(page: Page) -> None:
             cache,
             numbers.with_prefix(work, "FLOP"),
         ]
-        mark = "▸\u00a0" if name == page.sel.plan else ""
+        mark = figures.MARK if name == page.sel.plan else ""
         note = say.plain(
             "model_note", layers=config.n_layers, d=f"{config.d_model:,}", context=f"{context:,}", bits=bits
         )

@@ -150,7 +150,7 @@ def _draw_pair_table(
         name = f"{a.text} – {b.text}"
         distances = (f"{pair.one_hot:.3f}", f"{pair.distance:.3f}", numbers.signed(pair.cosine, 3))
         cells = [*distances, f"{pair.raw_distance:.3f}", f"{nearer[place]:,}"]
-        rows.append((f"▸\u00a0{name}" if place == closest else name, cells))
+        rows.append((f"{figures.MARK}{name}" if place == closest else name, cells))
     columns = [say.plain(f"pair_{name}") for name in ("words", "one_hot", "distance", "cosine", "raw", "nearer")]
     with st.container(key="pairs_table", width=860):
         html = figures.number_table(

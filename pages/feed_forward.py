@@ -172,7 +172,7 @@ def _draw_comparison(shown: Shown) -> None:
         if linear is not None:
             cells.append(numbers.signed_digits(value * linear))
         gated = f"\n{say.plain(f'gated_{name}')}" if linear is not None else ""
-        mark = "▸\u00a0" if name == of.curve else ""
+        mark = figures.MARK if name == of.curve else ""
         rows.append((f"{mark}{say.plain(name)}{gated}", cells))
     columns = [say.plain("column_curve"), say.plain("column_value")]
     if linear is not None:
@@ -246,7 +246,7 @@ def _draw_shares(shown: Shown) -> None:
         for number, one in enumerate(layers):
             cells = [numbers.percent(one.here, 0), numbers.percent(one.mean, 0), f"{one.half:,}"]
             name = say.plain("layer_number", layer=number)
-            rows.append((f"▸\u00a0{name}" if number == layer else name, cells))
+            rows.append((f"{figures.MARK}{name}" if number == layer else name, cells))
         columns = [say.plain(f"busy_{name}") for name in ("layer", "here", "mean", "half")]
         table = figures.number_table(
             columns, rows, palette, description=say.plain("busy_alt"), mark=say.plain("mark_chosen")

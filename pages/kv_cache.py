@@ -24,13 +24,18 @@ def draw(page: Page) -> None:
     if config.kind != "decoder":
         _remark(page, "no_decoder")
     else:
-        room = config.max_positions - len(page.run.tokens)
-        if room < 1:
+        most = _most(page)
+        if most < 1:
             _remark(page, "no_room")
         else:
-            draw_race(page, min(page.sel.race, room, int(RANGES["race"][1])), room)
+            draw_race(page, min(page.sel.race, most), most)
         cache_choices.draw(page)
     cache_sizes.draw(page)
+
+
+def _most(page: Page) -> int:
+    """How many tokens can be written: as many as the slider offers, where the context has room for them."""
+    return min(int(RANGES["race"][1]), page.lm.config.max_positions - len(page.run.tokens))
 
 
 def _remark(page: Page, section: str) -> None:
@@ -38,7 +43,7 @@ def _remark(page: Page, section: str) -> None:
     st.html(f'<p class="atlas-remark" role="status">{page.say.html(section, **values)}</p>')
 
 
-def draw_race(page: Page, n: int, room: int) -> None:
+def draw_race(page: Page, n: int, most: int) -> None:
     """Both ways side by side, and the cache that one of them fills."""
     say, config = page.say, page.lm.config
     layer = page.place.layer
@@ -47,7 +52,6 @@ def draw_race(page: Page, n: int, room: int) -> None:
         st.header(say("race_title", n=n), anchor=False)
         st.markdown(say("race_rules"))
         with st.container(key="controls_race", horizontal=True, vertical_alignment="bottom"):
-            most = min(int(RANGES["race"][1]), room)
             if most > RANGES["race"][0]:
                 with st.container(width=controls.WIDTH, gap=None):
                     controls.label(page, "choose_race", f"{n}")
@@ -125,9 +129,13 @@ def draw_outcome(page: Page, state: Racing) -> None:
 def _draw_growth(page: Page, race: Race, both: int) -> None:
     """Whether a token takes longer the later it comes, among the first `both` of both lanes."""
     say = page.say
-    more = say("outcome_go_on" if not race.done else "outcome_more")
+    more = ""  # where there is no room for more tokens
+    if not race.done:
+        more = f" {say('outcome_go_on')}"
+    elif race.n < _most(page):
+        more = f" {say('outcome_more')}"
     if both < ENOUGH:
-        st.markdown(f"{say('outcome_times_few', n=both)} {more}")
+        st.markdown(f"{say('outcome_times_few', n=both)}{more}")
         return
     thirds = {"cached": race.cached.thirds(both), "uncached": race.uncached.thirds(both)}
     values = {f"{lane}_first": numbers.three_digits(first) for lane, (first, _) in thirds.items()}
@@ -136,7 +144,7 @@ def _draw_growth(page: Page, race: Race, both: int) -> None:
     if last > GROWN * first:
         st.markdown(say("outcome_times", **values))
     else:
-        st.markdown(f"{say('outcome_times_flat', **values)} {more}")
+        st.markdown(f"{say('outcome_times_flat', **values)}{more}")
 
 
 draw(opening("kv_cache"))

@@ -98,7 +98,7 @@ def draw_sums(page: Page, measured: Stream, position: int, layer: int) -> None:
         sizes = (lengths[2 * number], added[2 * number], added[2 * number + 1], lengths[2 * number + 2])
         cells = [*map(numbers.three_digits, sizes), numbers.power_of_ten(difference)]
         name = say.plain("layer_number", layer=number)
-        rows.append((f"▸\u00a0{name}" if number == layer else name, cells))
+        rows.append((f"{figures.MARK}{name}" if number == layer else name, cells))
     columns = ("sum_layer", "came_in", "attention", "feed_forward", "goes_out", "sum_difference")
     titles = [say.plain(column) for column in columns]
     with st.container(key="section_sums", gap="xsmall"):

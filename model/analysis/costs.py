@@ -1,6 +1,6 @@
 """What a Transformer costs, by formula: parameters, operations, memory, and the speed that a machine allows at best.
 
-Symbols: d width of the stream, L blocks, H query heads of d_h features, H_kv key/value heads, f neurons, V tokens in
+Symbols: d width of the stream, L blocks, H query heads of dₕ features, Hₖᵥ key/value heads, f neurons, V tokens in
 the vocabulary, n tokens of text, b bytes a number. A product of an (m, k) with a (k, n) matrix is 2·m·k·n operations.
 """
 
@@ -36,12 +36,12 @@ class Sizes:
 
     @property
     def q(self) -> tuple[Factor, Factor]:
-        """Features of all query heads together: H·d_h."""
+        """Features of all query heads together: H·dₕ."""
         return Factor("H", self.config.n_heads), Factor("dₕ", self.config.d_head)
 
     @property
     def kv(self) -> tuple[Factor, Factor]:
-        """Features of all key (or value) heads together: H_kv·d_h."""
+        """Features of all key (or value) heads together: Hₖᵥ·dₕ."""
         return Factor("Hₖᵥ", self.config.n_kv_heads), Factor("dₕ", self.config.d_head)
 
     @property
@@ -121,7 +121,7 @@ def parameter_count(config: TransformerConfig) -> int:
 
 
 def rule_of_twelve(config: TransformerConfig) -> Formula:
-    """12·L·d²: the matrices of the blocks where H·d_h = H_kv·d_h = d and f = 4·d, ungated (Kaplan et al. 2020)."""
+    """12·L·d²: the matrices of the blocks where H·dₕ = Hₖᵥ·dₕ = d and f = 4·d, ungated (Kaplan et al. 2020)."""
     s = Sizes(config)
     return Formula(((number(12), *s.blocks, s.d, s.d),))
 
@@ -193,7 +193,7 @@ def bytes_per_value(bits: int, *, integers_with_scale: bool = True) -> float:
 
 
 def cache_formula(config: TransformerConfig, length: int, bits: int) -> Formula:
-    """Bytes of keys and values of `length` tokens: 2·L·H_kv·d_h·n·b (Shazeer 2019; Pope et al. 2022).
+    """Bytes of keys and values of `length` tokens: 2·L·Hₖᵥ·dₕ·n·b (Shazeer 2019; Pope et al. 2022).
 
     Raises:
         ValueError: for a model that is no decoder.
@@ -226,7 +226,7 @@ def training_memory(config: TransformerConfig, bits: int) -> dict[str, Formula]:
 def activation_formulas(config: TransformerConfig, length: int, bits: int) -> dict[str, Formula]:
     """Bytes that one text of `length` tokens leaves behind in the blocks, and in the loss, for the backward pass.
 
-    "vectors": per token and block what norms and matrices read, 4·d + 2·H·d_h + 2·H_kv·d_h + 2·f (4·f with a gate):
+    "vectors": per token and block what norms and matrices read, 4·d + 2·H·dₕ + 2·Hₖᵥ·dₕ + 2·f (4·f with a gate):
     the count of Korthikanti et al. 2022, equation 1, without its dropout masks, for any heads and widths.
     "logits": n·V numbers in fp32 for the loss (section 4.3 there); their gradient takes as much again, for a moment.
     "patterns": the weights of every pair of tokens, H·n² a block, unless the kernel keeps none (Dao et al. 2022).

@@ -154,6 +154,7 @@ def _draw_bars(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheCho
 
 
 def _loss(cost: CacheCost, whole: CacheCost) -> str:
+    """The loss as it is printed; a model that takes a single token has none."""
     if cost.loss is None or whole.loss is None:
         return "–"
     change = f" ({_change(cost.loss - whole.loss)})" if cost.choice != whole.choice else ""
@@ -179,7 +180,7 @@ def _draw_table(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheCh
             _loss(cost, whole),
         ]
         name = _name(page, choice)
-        rows.append((f"▸\u00a0{name}" if choice == chosen else name, cells))
+        rows.append((f"{figures.MARK}{name}" if choice == chosen else name, cells))
     columns = ("way", "per_token", "for_text", "share", "key_error", "value_error", "loss")
     titles = [say.plain(f"column_{column}") for column in columns]
     with st.container(key="numbers_table", gap="xsmall"):

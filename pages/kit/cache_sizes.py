@@ -104,7 +104,7 @@ def _draw_presets(page: Page) -> None:
             sizes.insert(2, "–")
         per_token = numbers.memory(cache_formula(config, 1, bits).value)
         note = say.plain("preset_note", layers=config.n_layers, heads=config.n_heads, kv=config.n_kv_heads, bits=bits)
-        mark = "▸\u00a0" if name == page.sel.plan else ""
+        mark = figures.MARK if name == page.sel.plan else ""
         rows.append((f"{mark}{title}\n{note}", [f"{context:,}", per_token, *sizes]))
     columns = [say.plain(f"preset_{name}") for name in ("model", "context", "token", "own", "all")]
     columns += [say.plain("preset_grouped", n=SHARED), say.plain("preset_one")]

@@ -82,7 +82,7 @@ def _nbytes(config: TransformerConfig, name: str) -> int:
 
 def _row(page: Page, name: str, nbytes: int, known: dict[str, float]) -> tuple[str, list[str]]:
     say = page.say
-    mark = "▸\u00a0" if name == page.sel.weights else ""
+    mark = figures.MARK if name == page.sel.weights else ""
     loss = f"{known[name]:.3f}" if name in known else "–"
     more = "–" if not {name, EXACT} <= set(known) or name == EXACT else numbers.signed(known[name] - known[EXACT], 3)
     title = f"{mark}{say.plain(f'weights_{name}')}\n{say.plain(f'formats_{name}_note')}"

@@ -89,7 +89,7 @@ def _draw_table(view: View, by_block: dict[int, Traffic], best: int) -> None:
             numbers.three_digits(one.on_chip / 1024),
             say.plain("fits_yes" if one.on_chip <= 1024 * CHIPS[sel.chip] else "fits_no"),
         ]
-        rows.append((f"▸\u00a0{block} × {block}" if block == best else f"{block} × {block}", cells))
+        rows.append((f"{figures.MARK if block == best else ''}{block} × {block}", cells))
     columns = [say.plain(f"traffic_{name}") for name in ("block", "moved", "less", "on_chip", "fits")]
     st.html(
         figures.number_table(

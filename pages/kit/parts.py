@@ -7,8 +7,8 @@ import streamlit as st
 
 from pages.kit.page import Page
 
-_PART = re.compile(r"(\S+) (\d(?:–\d)?)/(\d)$")
-_BYTES = re.compile(r"(?:⟨0x[0-9A-F]{2}⟩)+$")
+_PART = re.compile(r"(\S+) (\d(?:–\d)?)/(\d)(?=\s|$)")
+_BYTES = re.compile(r"(?:⟨0x[0-9A-F]{2}⟩)+(?=\s|$)")
 
 
 def explain(page: Page, labels: Iterable[str]) -> None:

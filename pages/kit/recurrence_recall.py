@@ -216,7 +216,7 @@ def _draw_table(page: Page, recall: Recall) -> None:
             numbers.three_digits(learner.seconds) if learner.trained else "–",
         ]
         name = say.plain(kind)
-        rows.append((f"▸\u00a0{name}" if kind == page.sel.cell else name, cells))
+        rows.append((f"{figures.MARK}{name}" if kind == page.sel.cell else name, cells))
     columns = ("network", "width", "parameters", "trained", "accuracy", "loss", "learned", "seconds")
     titles = [say.plain(f"column_{column}") for column in columns]
     with st.container(key="recall_table", gap="xsmall"):

@@ -104,7 +104,8 @@ def _draw_depths(page: Page, found: dict[tuple[Placement, int], Depth]) -> None:
         first, last = one.gradients[0], one.gradients[-1]
         values = (one.growth, first, last, first / last if last else float("nan"))
         name = say.plain("layers", depth=depth)
-        rows.append((f"▸\u00a0{name}" if depth == sel.depth else name, [numbers.signed_digits(v) for v in values]))
+        cells = [numbers.signed_digits(v) for v in values]
+        rows.append((f"{figures.MARK}{name}" if depth == sel.depth else name, cells))
     columns = ("depth_column", "growth_column", "first_column", "last_column", "ratio_column")
     title = say.plain("depths_title", placement=say.plain(sel.placement), norm=say.plain(sel.norm))
     st.markdown(f"**{say('depths_title', placement=say.plain(sel.placement), norm=say.plain(sel.norm))}**")

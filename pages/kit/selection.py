@@ -139,10 +139,11 @@ def _changes(state: _State) -> dict[str, Any]:
 
 def _changed(before: Selection, changes: Mapping[str, Any]) -> Selection:
     notices.clear()
-    if {"text", "ids"} & set(changes):  # of another text they are no mistake of the reader's
-        changes = {"written": None, "read": None} | dict(changes)
     if {"text", "model", "chat"} & set(changes):
         changes = {"ids": None} | dict(changes)
+    # Of another text or translation these are no mistake of the reader's.
+    if {"text", "translation_beam"} & set(changes) or changes.get("ids", before.ids) != before.ids:
+        changes = {"written": None, "read": None} | dict(changes)
     if not {"text", "model", "ids", "chat"} & set(changes):
         return repaired(replace(before, **changes))
     # Places of the old text are no mistake of the reader's, so they are not repaired but kept or forgotten.

@@ -95,9 +95,7 @@ def caption_html(
     if marked:
         text = f"{text} · {MARK}{marked}"
     pill = f'<span style="{_PILL.format(line=colours.line)}" data-source="{kind.value}">{html_text(word)}</span>'
-    alone = (
-        not scales and not masked and not left_out
-    )  # then the buttons follow the text, else they stand at the end of the line
+    alone = not (scales or masked or left_out)  # then the buttons follow the text, else they end the line
     parts = [f"<span>{pill}{html_text(text)}{buttons if alone else ''}</span>"]
     for scale in scales:
         gradient = f"linear-gradient(90deg,{','.join(scale.colours)})"

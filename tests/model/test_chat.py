@@ -95,8 +95,8 @@ def test_equals_transformers(definition, name, dialogue):
     [
         ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "does not come to an end"),
         ("{% for i in range(99999) %}{{ messages }}{% endfor %}", "writes more than 100,000 characters"),
-        ("{{ 'a' * 10 ** 10 }}", "more than 512 MB of memory"),
-        ("{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}", "512 MB"),
+        ("{{ 'a' * 10 ** 10 }}", "more than 512 MiB of memory"),
+        ("{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}", "512 MiB"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "calls itself without end"),
         ("{% if %}", r"its line 1 is not valid Jinja \(Expected an expression"),
         ("ok\n{{ messages[0] ", "its line 2 is not valid Jinja"),

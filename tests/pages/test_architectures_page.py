@@ -287,6 +287,7 @@ def test_every_text_works_or_gets_a_sentence(translator: LanguageModel, name: st
     told = [note.value.replace("\\", "") for note in page.info]
     if not text.strip():
         assert told == [say("nothing").replace("\\", "")]
+        assert [say(f"story_{name}").replace("\\", "") in said(page) for name in ("one", "two")] == [False, False]
         return
     sentence = say.plain("example_spare_text")
     own = name not in ("zh", "zh_short", "zh_order", "zh_mixed", "dates", "combining", "rtl")
@@ -331,6 +332,27 @@ def test_a_place_beyond_source_and_translation_is_their_end_and_that_is_said(tra
     page.sidebar.text_area[0].set_value("The dog sleeps.").run()
     assert remarks(well(page)) == "", "places in another text are no mistake of the reader's"
     assert (selection(page).written, selection(page).read) == (None, None)
+
+
+def test_places_in_a_translation_that_is_there_no_more_are_forgotten(translator: LanguageModel) -> None:
+    text = "When it rains in the evening, the children stay at home and their grandmother tells them long stories."
+    page = opened(text=text, translation_beam="1", written="3", read="2")
+    assert (selection(page).written, selection(page).read) == (3, 2)
+    page.main.button_group(key="choose_translation_beam").set_value(4)
+    assert remarks(well(page.run())) == ""
+    assert (selection(page).translation_beam, selection(page).written, selection(page).read) == (4, None, None)
+
+
+def test_places_in_a_rewound_text_are_forgotten_with_it(storyteller: LanguageModel) -> None:
+    ids = "-".join(map(str, storyteller.tokenizer.encode(SENTENCE)))
+    kept = {"written": "2", "read": "1"}
+    for rewound in ({"ids": ids}, {}):
+        page = opened(text="The dog sleeps." if rewound else SENTENCE, **rewound, **kept)
+        assert (selection(page).written, selection(page).read) == (2, 1)
+        page.sidebar.selectbox(key="choose_model").set_value("reader")
+        well(page.run())
+        assert (selection(page).model, selection(page).ids) == ("reader", None)
+        assert (selection(page).written, selection(page).read) == ((None, None) if rewound else (2, 1))
 
 
 def test_a_token_that_is_not_looked_at_is_said() -> None:

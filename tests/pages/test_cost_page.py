@@ -56,6 +56,12 @@ def test_gpt_3_as_published() -> None:
     assert "attention of this model has 4.00" in said(app) and "feed-forward 8.00" in said(app)
 
 
+def test_words_in_a_formula_are_the_readers() -> None:
+    assert "positions: positions·d\n" in boxes(opened(**GPT3))[0]
+    (box, *_) = boxes(opened(lang="zh", **GPT3))
+    assert "位置: 位置数·d\n" in box and "positions" not in box
+
+
 def test_every_shown_calculation_is_right() -> None:
     """Each "2·96·… = result" of the page is worked out again from its own text."""
     units = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}

@@ -12,7 +12,7 @@ from model.analysis.smaller_caches import CacheChoice, cache_cost
 from model.cache import KVCache
 from model.language import LanguageModel
 from model.sampling import SamplingSettings
-from pages.kit import limits, loading, numbers, racing, tickets
+from pages.kit import choices, limits, loading, numbers, racing, tickets
 from pages.kit.figures import Lane, cache_grid, lane, style
 from pages.kit.limits import MAX_TOKENS
 from pages.kit.loading import ModelCache, run_ids
@@ -214,7 +214,7 @@ def test_too_short_a_text_gives_way_to_a_story(storyteller: LanguageModel, text:
 def test_what_is_said_of_the_times_is_what_they_show() -> None:
     words = said(opened(text=TEXT, race=8))
     assert "With 8 tokens in both lanes it does not show yet" in words
-    assert "Let more tokens be written" in words
+    assert "Let more tokens be written, and it may show." in words
     app = opened(text=TEXT, race=30)
     race = state(app).race
     for milliseconds, sentence in (([2.0] * 30, "growth is still lost"), ([2.0] * 15 + [9.0] * 15, "longer the text")):
@@ -223,6 +223,18 @@ def test_what_is_said_of_the_times_is_what_they_show() -> None:
         assert sentence in words
         for value in (*race.uncached.thirds(30), *race.cached.thirds(30)):
             assert f"{numbers.three_digits(value)} ms" in words
+
+
+def test_more_tokens_are_advised_only_where_more_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(choices.RANGES, "race", (8, 8))
+    words = said(opened(text=TEXT, race=8))
+    assert "it does not show yet" in words and "Let more" not in words
+    monkeypatch.setitem(choices.RANGES, "race", (8, 9))
+    assert "Let more" in said(opened(text=TEXT, race=8))
+    lm = loading.model("storyteller")
+    monkeypatch.setattr(lm.transformer, "config", lm.config.replace(max_positions=3 + 8))
+    words = said(opened(ids="5-6-7", race=8))
+    assert "it does not show yet" in words and "Let more" not in words
 
 
 def test_turning_the_ways_is_in_the_address() -> None:
