@@ -86,7 +86,7 @@ def draw_all(page: Page, one: View) -> None:
         on_change=lambda layer, head: selection.update(layer=layer, head=head),
     )
     titles = [say.plain(name) for name in ("layer", "head", "query", "key", "pattern")]
-    show.exact_numbers("all_heads", partial(figures.pooled_csv, of_all, titles))
+    show.exact_numbers(page.name, "all_heads", partial(figures.pooled_csv, of_all, titles))
     st.html(heads_view.caption(page, counts, pooled, view=one))
 
 

@@ -1,7 +1,7 @@
 """Saves figures: a click on a button of a caption downloads what the caption speaks of, as a picture or as numbers.
 
 All of it happens in the browser, of what is drawn there. The server is asked only for numbers that are not drawn, which
-a figure offers as `numbers` (see `show.figure`).
+a figure has beside it (see `show.exact_numbers`).
 """
 
 import streamlit as st

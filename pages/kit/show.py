@@ -126,15 +126,15 @@ def caption(
     st.html(caption_html(kind, word, text, *scales, masked=masked, marked=marked, saves=saves))
 
 
-def exact_numbers(key: str, numbers: Callable[[], str]) -> None:
+def exact_numbers(page: str, key: str, numbers: Callable[[], str]) -> None:
     """What the caption below saves as the numbers of the figure `key`, which is drawn with less than these.
 
-    numbers: makes the CSV when a reader saves it. Streamlit keeps it with the page: it must hold neither model nor
-    run.
+    page: its name, with which the file's begins, as that of all that is saved (saving.js). numbers: makes the CSV when
+    a reader saves it. Streamlit keeps it with the page: it must hold neither model nor run.
     """
     with st.container(key=f"{key}-file"):  # not seen: the caption's button presses it
         st.html(f"<style>.st-key-{key}-file{{display:none}}</style>")
-        st.download_button("CSV", numbers, f"{key}.csv", "text/csv", key=f"{key}_csv", on_click="ignore")
+        st.download_button("CSV", numbers, f"{page}-{key}.csv", "text/csv", key=f"{key}_csv", on_click="ignore")
 
 
 def _frame(key: str, meta: dict[str, Any]) -> str:

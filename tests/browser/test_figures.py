@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -26,7 +27,7 @@ def pick(*chosen):
 
 layer, head = st.session_state.chosen
 words = dict.fromkeys(("label", "help", "layer", "head", "axes", "axes_sideways"), "word")
-tiles = figures.tile_patterns(patterns, masked=hidden)
+tiles = figures.shaded(figures.pool_patterns(patterns, masked=hidden))
 head_tiles(tiles, layer, head, key="heads", words=words, on_change=pick)
 st.write(f"chosen {{layer}}.{{head}}")
 """
@@ -72,6 +73,36 @@ def test_a_tile_picks_its_head(
         else:
             page.mouse.click(at["x"] + 4, at["y"] - 4)
         expect(page.get_by_text(f"chosen {layer}.{head}")).to_be_visible(timeout=WAIT_MS)
+
+
+def test_every_tile_is_painted_from_its_own_levels_on_a_canvas_that_no_browser_refuses(
+    serve: Callable[[str], Server], visit: Visits
+) -> None:
+    page = visit(serve(_HEADS.format(shape=(30, 9))).url)
+    page.wait_for_selector(".matrices .marks[data-panels]")
+    first, brightness, highest = page.evaluate(
+        """() => {
+            const view = [...document.querySelectorAll("*")].find((node) => node.atlasView).atlasView;
+            const heights = [], Own = OffscreenCanvas;
+            window.OffscreenCanvas = class extends Own {
+                constructor(width, height) { super(width, height); heights.push(height); }
+            };
+            view.redraw();
+            const cell = Number(view.marks.dataset.cell), [[left, top]] = JSON.parse(view.marks.dataset.panels);
+            const pen = view.cells.getContext("2d"), first = [], brightness = [];
+            for (let row = 0; row < 9; row++) {
+                for (let column = 0; column < 30; column++) {
+                    first.push(view.levels[(row * 30 + column) * 100]);
+                    const [x, y] = [left + column * cell, top + row * cell].map((at) => Math.round(at + 0.08 * cell));
+                    brightness.push(pen.getImageData(x, y, 1, 1).data.slice(0, 3).reduce((sum, part) => sum + part));
+                }
+            }
+            return [first, brightness, Math.max(...heights)];
+        }"""
+    )
+    assert len(set(first)) > 100
+    assert np.corrcoef(np.argsort(np.argsort(first)), brightness)[0, 1] < -0.95
+    assert highest <= 30 * 10, "a row of tiles at a time"
 
 
 def test_awkward_labels_are_drawn_as_they_stand(serve: Callable[[str], Server], visit: Visits) -> None:

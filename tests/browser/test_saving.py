@@ -12,6 +12,7 @@ from PIL import Image, ImageColor
 from playwright.sync_api import Page, expect
 
 from model.language import LanguageModel
+from pages.kit.figures.style import mix
 from pages.kit.palette import LIGHT
 from pages.kit.prose import COMMON, Prose
 from tests.browser.conftest import WAIT_MS, Server, Visits
@@ -24,7 +25,8 @@ def saved(page: Page, section: str, kind: str) -> Path:
     """The file that a button in a section downloads."""
     with page.expect_download() as download:
         page.locator(f".st-key-section_{section} [data-save={kind}]").first.click()
-    assert download.value.suggested_filename.endswith(f".{kind}")
+    named = download.value.suggested_filename  # after the page, and the figure or its section
+    assert re.fullmatch(rf"(\w+-)?{section}(_\w+)?\.{kind}", named), named
     return Path(download.value.path())
 
 
@@ -135,6 +137,7 @@ def test_saved_numbers_keep_their_digits_and_say_whose_they_are(
     expect(page.locator(".st-key-all_heads .matrices canvas").first).to_be_attached()
     with page.expect_download() as download:
         page.locator("[data-save=csv]").first.click()
+    assert download.value.suggested_filename == "heads-all_heads.csv"
     text = Path(download.value.path()).read_text(encoding="utf-8-sig")
     _, *cells = csv.reader(io.StringIO(text))
     patterns = np.stack([run[f"blocks.{layer}.attn.hook_pattern"].numpy() for layer in range(6)])
@@ -159,7 +162,11 @@ with st.container(key="section_table"):
 with st.container(key="section_row", width=150):
     st.html(figures.token_row([RowToken("a" + "👩‍👩‍👧😀é" * 12, 0.5, "−0.5")], LIGHT, description=""))
     show.caption(show.Kind.MEASURED, "measured", "a row")
-with st.container(key="section_late"):
+with st.container(key="section_wide", width=260):
+    names = ["", *["a title"] * 9]
+    st.html(figures.number_table(names, [(f"row {i}", ["1"] * 9) for i in range(8)], LIGHT, scrolls=True))
+    st.html(show.caption_html(show.Kind.MEASURED, "measured", "a table that scrolls", left_out="out", palette=LIGHT))
+with st.container(key="section_late"), st.container(key="part_of_code__draw"):
     st.html("<div id='late'></div>")
     show.caption(show.Kind.MEASURED, "measured", "a figure that is drawn later")
 with st.container(key="section_apart"):
@@ -197,6 +204,35 @@ def test_texts_stay_as_they_are_and_what_fails_is_told(serve: Callable[[str], Se
     assert painted[-3:] == ["measured", "a", "row"], "the caption is part of the picture"
     assert rows(page, "row") == [["a" + "👩‍👩‍👧😀é" * 12, "-0.5"]]
 
+    # A table that scrolls is saved whole, without the shades that say so; its caption with its dots.
+    seen = page.locator(".st-key-section_wide .atlas-table")
+    assert seen.evaluate("table => table.scrollWidth > table.clientWidth + 100")
+    cells = seen.locator("tr:last-child td").all()
+    edges = [cell.evaluate("cell => cell.getBoundingClientRect().right") for cell in cells]
+    start = seen.evaluate("table => table.getBoundingClientRect().left")
+    height = seen.evaluate("table => table.clientHeight")
+    with Image.open(saved(page, "wide", "png")) as picture:
+        assert picture.width > 3 * (edges[-1] - start)
+        pixels = np.asarray(picture.convert("RGB"))
+    paper, dot = (ImageColor.getrgb(colour) for colour in (LIGHT.paper, mix(LIGHT.paper, LIGHT.muted, 0.55)))
+    for edge in edges[:-1]:
+        between = pixels[: 3 * height, 3 * round(12 + edge - start)]
+        assert (between == paper).all(-1).mean() > 0.8, "all but lines is paper"
+    assert (pixels[3 * height :] == dot).all(-1).sum() > 100
+
+    # Style sheets that may not be read, and fonts that are no file, keep no chart from being saved.
+    page.evaluate(
+        """() => new Promise((loaded) => {
+            const font = document.createElement("style");
+            font.textContent = "@font-face { font-family: 'Open Sans'; src: local('Arial'); }";
+            const sheet = document.createElement("link");
+            sheet.rel = "stylesheet";
+            sheet.media = "print"; // else it would load fonts
+            sheet.href = document.querySelector("link[rel=stylesheet]").href.replace("127.0.0.1", "localhost");
+            sheet.onload = () => loaded();
+            document.head.append(font, sheet);
+        })"""
+    )
     # One picture of all that a caption speaks of, under its heading and name, without the page's empty room.
     expect(page.locator(".st-key-section_apart .js-plotly-plot .scatterlayer .point").first).to_be_attached()
     page.evaluate("painted.length = 0")

@@ -4,11 +4,14 @@ import base64
 import html
 import json
 import re
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 from streamlit.testing.v1 import AppTest
+
+from pages.kit.figures import Tiles, pool_patterns, shaded
 
 AWKWARD = [
     "</s>", "<br>", "a<b<c", "<script>alert(1)</script>", "&lt;", "&amp;amp;", '"quoted"', "it's", "$x^2$", "$5 and $6",
@@ -42,6 +45,18 @@ def patterns(layers: int, heads: int, size: int, seed: int = 0) -> tuple[np.ndar
     scores = np.random.default_rng(seed).gumbel(size=(layers, heads, size, size))
     weights = np.where(hidden, 0.0, np.exp(scores))
     return (weights / weights.sum(-1, keepdims=True)).astype(np.float32), hidden
+
+
+def tile_patterns(
+    patterns: Iterable[np.ndarray],
+    *,
+    masked: np.ndarray | None = None,
+    limit: int = 48,
+    scale: str = "linear",
+    floor: float = 1e-4,
+) -> Tiles:
+    """Patterns shrunk to tiles in one step."""
+    return shaded(pool_patterns(patterns, masked=masked, limit=limit), scale=scale, floor=floor)
 
 
 class Reader(HTMLParser):

@@ -43,10 +43,9 @@ class Matrices {
     if (this.hover) this.explain();
   }
 
-  /** A row per cell, a column per panel; nothing where a cell is masked. */
+  /** A row per cell, a column per panel; nothing where a cell is masked. Those of all heads are a file of the app. */
   numbers() {
-    const { labels_q: labelsQ, labels_k: labelsK, panels, words, tiles } = this.data;
-    if (tiles) return tileRows(tiles, this.levels, labelsK.length);
+    const { labels_q: labelsQ, labels_k: labelsK, panels, words } = this.data;
     const heads = [words.query, words.key, ...panels.map((panel) => [panel.title, panel.subtitle].filter(Boolean).join(", "))];
     const cells = labelsQ.flatMap((q, r) => labelsK.map((k, c) => [q, k, ...this.values.map((values) => values[r * labelsK.length + c])]));
     return [heads, ...cells];

@@ -14,18 +14,16 @@ function tileLevels({ down, across }, bytes) {
   return levels;
 }
 
-/** Draw every tile in its cell of the layout. All are one image of a pixel a cell, cut up. */
+/** Draw every tile in its cell of the layout. A row of them is one image of a pixel a cell, cut up: all might be too high. */
 function paintTiles(context, layout, place, { down, across, left_out: leftOut }, levels, palette, hatch, dots, ratio) {
   const { cell, rows, columns } = layout;
   const words = new Uint32Array(256); // the first stays clear
   for (const [i, [r, g, b]] of ramp(palette.sequential, 255).entries()) {
     words[i + 1] = ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
   }
-  const image = new ImageData(across, down * rows * columns);
+  const image = new ImageData(across, down * columns);
   const pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < levels.length; i++) pixels[i] = words[levels[i]];
-  const strip = new OffscreenCanvas(across, Math.max(1, image.height));
-  strip.getContext("2d").putImageData(image, 0, 0);
+  const strip = new OffscreenCanvas(image.width, image.height);
   const gap = Math.max(1, Math.round(cell * ratio * 0.04)) / ratio;
   const unit = (cell - 2 * gap) / Math.max(down, across);
   const [wide, tall] = [across * unit, down * unit];
@@ -34,28 +32,19 @@ function paintTiles(context, layout, place, { down, across, left_out: leftOut },
   context.imageSmoothingQuality = "high";
   context.strokeStyle = palette.line;
   context.lineWidth = 1;
-  for (let i = 0; i < rows * columns; i++) {
-    const [x, y] = [place.x + (i % columns) * cell + gap, place.y + Math.floor(i / columns) * cell + gap];
-    context.fillStyle = hatch;
-    context.fillRect(x, y, wide, tall);
-    if (leftOut) {
-      context.fillStyle = dots;
-      context.fillRect(x, y, unit, tall);
+  for (let row = 0; row < rows; row++) {
+    for (let i = 0; i < pixels.length; i++) pixels[i] = words[levels[row * pixels.length + i]];
+    strip.getContext("2d").putImageData(image, 0, 0);
+    for (let column = 0; column < columns; column++) {
+      const [x, y] = [place.x + column * cell + gap, place.y + row * cell + gap];
+      context.fillStyle = hatch;
+      context.fillRect(x, y, wide, tall);
+      if (leftOut) {
+        context.fillStyle = dots;
+        context.fillRect(x, y, unit, tall);
+      }
+      context.drawImage(strip, 0, column * down, across, down, x, y, wide, tall);
+      context.strokeRect(x - 0.5, y - 0.5, wide + 1, tall + 1);
     }
-    context.drawImage(strip, 0, i * down, across, down, x, y, wide, tall);
-    context.strokeRect(x - 0.5, y - 0.5, wide + 1, tall + 1);
   }
-}
-
-/** A row per visible cell of every head. */
-function tileRows({ down, across, sideways }, levels, columns) {
-  const rows = [["layer", "head", "query", "key", "attention, to 1/254"]];
-  levels.forEach((level, i) => {
-    if (level < 1) return;
-    const tile = Math.floor(i / (down * across));
-    const [r, c] = [Math.floor(tile / columns), tile % columns];
-    const cell = i % (down * across);
-    rows.push([...(sideways ? [c, r] : [r, c]), Math.floor(cell / across), cell % across, Number(((level - 1) / 254).toFixed(4))]);
-  });
-  return rows;
 }

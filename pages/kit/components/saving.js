@@ -57,8 +57,9 @@ function titlesOf(main, figures) {
   return { heading: marks.slice(0, places[0]).findLast(over)?.node, names };
 }
 
+/** The key that a figure, or the section it stands in, has in the app; what is named after code (tickets.py) is none. */
 function keyOf(figure) {
-  return figure.closest("[class*=st-key-]:not([class*=st-key-navigation])")?.className.match(/st-key-(?:section_?)?([\w-]+)/)?.[1];
+  return figure.closest("[class*=st-key-]:not([class*=st-key-navigation], [class*=st-key-part_])")?.className.match(/st-key-(?:section_?)?([\w-]+)/)?.[1];
 }
 
 /** The words of a name; KaTeX writes each formula twice, once for screen readers. */

@@ -120,7 +120,10 @@ function ground(node, style, box, add) {
       pen.fill();
     });
   }
-  if (backgroundImage.includes("linear-gradient(")) add((pen) => shade(pen, backgroundImage, box));
+  // The gradients of a table say that it scrolls, which a picture does not.
+  if (/gradient\(/.test(backgroundImage) && node.closest(".atlas-caption, .atlas-arithmetic")) {
+    add((pen) => shade(pen, backgroundImage, box));
+  }
   const side = (name) => (style[`border${name}Style`] === "none" ? 0 : parseFloat(style[`border${name}Width`]) || 0);
   const widths = ["Top", "Right", "Bottom", "Left"].map(side);
   const colours = ["Top", "Right", "Bottom", "Left"].map((name) => style[`border${name}Color`]);
@@ -152,7 +155,7 @@ function ground(node, style, box, add) {
   if (outline) add(stroke(outline, style.outlineColor, false, parseFloat(style.outlineOffset) + outline / 2));
 }
 
-/** The gradients of a caption: a scale from left to right, the hatching of what is masked, the dots of what is left out. */
+/** The gradients of a swatch: a scale from left to right, the hatching of what is masked, the dots of what is left out. */
 function shade(pen, image, box) {
   const colours = image.match(/(?:rgba?|color|oklch|oklab)\([^)]*\)/g);
   if (!colours) return;
@@ -278,13 +281,24 @@ async function imageOf(svg) {
   return image;
 }
 
+/** The rules of a style sheet; those of another origin, as a browser's extension adds, may not be read. */
+function rulesOf(sheet) {
+  try {
+    return Array.from(sheet.cssRules);
+  } catch {
+    return [];
+  }
+}
+
 /** The rules of the page's fonts that an SVG names, with the fonts in them: a picture can load none. */
 function fontsOf(svg) {
-  const rules = Array.from(document.styleSheets).flatMap((sheet) => Array.from(sheet.cssRules));
+  const rules = Array.from(document.styleSheets).flatMap(rulesOf);
   const named = (rule) => svg.includes(rule.style.getPropertyValue("font-family").replaceAll('"', ""));
   const own = rules.filter((rule) => rule instanceof CSSFontFaceRule && named(rule) && rule.style.getPropertyValue("font-style") !== "italic");
   return Promise.all(own.map(async (rule) => {
-    const [address, path] = rule.style.getPropertyValue("src").match(/url\("?([^")]+)"?\)/);
+    const found = rule.style.getPropertyValue("src").match(/url\("?([^")]+)"?\)/);
+    if (!found) return ""; // a font of the reader's machine
+    const [address, path] = found;
     const font = await (await fetch(new URL(path, rule.parentStyleSheet.href ?? document.baseURI))).blob();
     const reader = new FileReader();
     await new Promise((done) => { reader.onload = done; reader.readAsDataURL(font); });

@@ -64,7 +64,7 @@ from pages.kit.figures.scaling import variance_of_dots, with_and_without
 from pages.kit.figures.shaded_texts import ShadedText, shaded_texts
 from pages.kit.figures.shares import Share, share_table
 from pages.kit.figures.stacked_bars import stacked_bars
-from pages.kit.figures.tiles import Pooled, Tiles, pool_patterns, pooled_csv, shaded, tile_patterns
+from pages.kit.figures.tiles import Pooled, Tiles, pool_patterns, pooled_csv, shaded
 from pages.kit.figures.token_costs import token_costs
 from pages.kit.figures.token_row import RowToken, token_row
 from pages.kit.figures.token_table import TokenRow, token_table
@@ -127,7 +127,6 @@ __all__ = [
     "share_table",
     "stacked_bars",
     "symmetric_limit",
-    "tile_patterns",
     "token_costs",
     "token_row",
     "token_table",

@@ -45,20 +45,8 @@ class Pooled:
     keys: int
 
 
-def tile_patterns(
-    patterns: Iterable[np.ndarray],
-    *,
-    masked: np.ndarray | None = None,
-    limit: int = 48,
-    scale: str = "linear",
-    floor: float = 1e-4,
-) -> Tiles:
-    """Shrink attention patterns to tiles, one layer at a time: `pool_patterns`, then `shaded`."""
-    return shaded(pool_patterns(patterns, masked=masked, limit=limit), scale=scale, floor=floor)
-
-
 def pool_patterns(patterns: Iterable[np.ndarray], *, masked: np.ndarray | None = None, limit: int = 48) -> Pooled:
-    """The part that reads all patterns and takes long.
+    """Shrink attention patterns, one layer at a time: the part that reads them all and takes long.
 
     patterns: one (heads, queries, keys) array of probabilities per layer; an iterator keeps one layer in memory.
     masked: (queries, keys), True where the mask hides a cell; cells hidden in every token of a block stay masked.
