@@ -224,7 +224,7 @@ def test_texts_stay_as_they_are_and_what_fails_is_told(serve: Callable[[str], Se
     page.evaluate(
         """() => new Promise((loaded) => {
             const font = document.createElement("style");
-            font.textContent = "@font-face { font-family: 'Open Sans'; src: local('Arial'); }";
+            font.textContent = "@font-face { font-family: 'sans-serif'; src: local('Arial'); }";
             const sheet = document.createElement("link");
             sheet.rel = "stylesheet";
             sheet.media = "print"; // else it would load fonts
