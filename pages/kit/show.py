@@ -144,6 +144,10 @@ def _frame(key: str, meta: dict[str, Any]) -> str:
     if "aspect" in meta:
         rules += f"{name} [data-testid=stFullScreenFrame]{{height:auto;aspect-ratio:{meta['aspect']:.4f}}}"
         rules += f"{name}{{height:auto;flex:none}}"
+    else:
+        # Streamlit hides a chart, for every change anew, until it has measured its place: it would blink. Only where
+        # the height follows from the width is the first one a guess.
+        rules += f"{name} .js-plotly-plot{{visibility:visible!important}}"
     if "max_width" in meta:
         rules += f"{name}{{max-width:{meta['max_width']:.0f}px}}"
     if "min_width" in meta:

@@ -105,6 +105,15 @@ def test_every_tile_is_painted_from_its_own_levels_on_a_canvas_that_no_browser_r
     assert highest <= 30 * 10, "a row of tiles at a time"
 
 
+def test_a_chart_that_changes_does_not_blink(serve: Callable[[str], Server], visit: Visits) -> None:
+    """Streamlit hides it, by its style, until it has measured its place, which is the one that it had."""
+    page = visit(serve(_BARS).url)
+    page.wait_for_selector(".ytick text")
+    chart = page.locator(".js-plotly-plot")
+    chart.evaluate("(chart) => { chart.style.visibility = 'hidden'; }")
+    assert chart.evaluate("(chart) => getComputedStyle(chart).visibility") == "visible"
+
+
 def test_awkward_labels_are_drawn_as_they_stand(serve: Callable[[str], Server], visit: Visits) -> None:
     page = visit(serve(_BARS).url)
     page.wait_for_selector(".ytick text")
