@@ -81,7 +81,7 @@ def test_the_pages_one_after_another(app: Server, visit: Visits) -> None:
     for name in (*PAGES[1:], PAGES[0]):
         go(page, name)
         assert address(page)[0] == PATHS[name]
-        assert page.locator("[data-testid=stAlert]").count() == 0
+        assert page.get_by_test_id("stAlertContentError").count() == 0
         expect(page.locator(".st-key-current_page a")).to_have_text([Prose("common").plain(f"page_{name}")])
 
 
