@@ -78,7 +78,8 @@ def test_a_figure_states_its_own_frame() -> None:
     assert ".st-key-a-b{max-width:1200px}" in css
     assert "min-width:900px" in css
     assert "aspect-ratio:1.5000" in css
-    assert show._frame("plain", {}) == ""
+    assert "visibility" not in css
+    assert show._frame("plain", {}) == ".st-key-plain .js-plotly-plot{visibility:visible!important}"
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
