@@ -81,7 +81,7 @@ def draw_bar(page: Page, chosen: Choice) -> None:
                     key="write",
                     disabled=full,
                     help=say("no_room", limit=limit) if full else None,
-                    on_click=lambda: selection.update(ids=written, query=None, key=None),
+                    on_click=lambda: selection.turn_to(written),
                 )
         st.html(bar)
         show.caption(Kind.MEASURED, say.plain("measured"), caption)

@@ -169,7 +169,7 @@ def draw_steps(page: Page, after: Guesses) -> None:
         key="write",
         disabled=full,
         help=say("no_room", limit=limit) if full else None,
-        on_click=lambda: selection.update(ids=(*tokens_now, after.ids[0]), query=None, key=None),
+        on_click=lambda: selection.turn_to((*tokens_now, after.ids[0])),
     )
 
 

@@ -18,7 +18,18 @@ from pages.kit.address import from_parameters, to_parameters
 from pages.kit.choices import RANGES, SCALES, Selection
 from pages.kit.repairs import repaired
 
-__all__ = ["RANGES", "SCALES", "Selection", "correct", "current", "sync", "to_parameters", "update", "widget"]
+__all__ = [
+    "RANGES",
+    "SCALES",
+    "Selection",
+    "correct",
+    "current",
+    "sync",
+    "to_parameters",
+    "turn_to",
+    "update",
+    "widget",
+]
 
 _KEY = "atlas_selection"
 
@@ -67,6 +78,11 @@ def update(**changes: Any) -> None:
     """
     before = current()
     _store(_changed(before, changes))
+
+
+def turn_to(ids: tuple[int, ...] | None) -> None:
+    """Let every page show the text `ids` (None: the one that was typed), with none of its tokens chosen."""
+    update(ids=ids, query=None, key=None)
 
 
 def correct(**changes: Any) -> None:

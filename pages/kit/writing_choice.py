@@ -41,7 +41,7 @@ def draw(page: Page, work: Writing) -> None:
 
 def _rewind(work: Writing, at: tuple[int, int], ids: tuple[int, ...]) -> None:
     work.picked = at
-    selection.update(ids=ids, query=None, key=None)
+    selection.turn_to(ids)
 
 
 def _draw_alternatives(page: Page, token: WrittenToken) -> None:
@@ -78,7 +78,7 @@ def _draw_actions(page: Page, work: Writing, at: tuple[int, int], token: Written
         key="rewind",
         icon=":material/history:",
         disabled=len(ids) > limit or ids == tuple(page.run.tokens),
-        on_click=later(work, _rewind, at, ids, gone=partial(selection.update, ids=ids, query=None, key=None)),
+        on_click=later(work, _rewind, at, ids, gone=partial(selection.turn_to, ids)),
     )
     if len(ids) > limit:
         st.caption(say("rewind_too_long", limit=limit, n=len(ids)))

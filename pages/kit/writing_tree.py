@@ -157,13 +157,13 @@ def _go_to(work: Writing, new: tuple[int, ...]) -> None:
     ids = (*work.prompt, *new)
     work.too_long = len(ids) if len(ids) > limits.max_tokens(work.lm) else None
     if not new:
-        selection.update(ids=work.sel.ids, query=None, key=None)
+        selection.turn_to(work.sel.ids)
         return
     at = work.rewound(ids)
     if at is not None and work.is_text(at[0], ids):
         work.picked = at
     if work.too_long is None:
-        selection.update(ids=ids, query=None, key=None)
+        selection.turn_to(ids)
 
 
 def _draw_go_to(page: Page, work: Writing) -> None:
@@ -190,7 +190,7 @@ def _draw_go_to(page: Page, work: Writing) -> None:
         ids = texts[min(chosen or 0, len(texts) - 1)]
         place = st.number_input(say.label("go_to_token"), 1, len(ids), key=f"go_to_token_{len(ids)}", width=130)
         new = ids[: int(place)]
-        anew = partial(selection.update, ids=(*work.prompt, *new), query=None, key=None)
+        anew = partial(selection.turn_to, (*work.prompt, *new))
         st.button(
             say.label("go_to"),
             key="go_to_button",
