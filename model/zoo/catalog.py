@@ -42,7 +42,12 @@ class Entry:
     @property
     def folder(self) -> Path:
         """Where it is, or will be; of the operator's own it may also be a .gguf file."""
-        return models_folder() / self.id if self.sources or self.kind == "own" else WEIGHTS / self.id
+        return WEIGHTS / self.id if self.bundled else models_folder() / self.id
+
+    @property
+    def bundled(self) -> bool:
+        """Whether it comes with the app."""
+        return not self.sources and self.kind != "own"
 
     @property
     def ready(self) -> bool:

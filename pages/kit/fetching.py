@@ -129,7 +129,7 @@ def _about(entry: Entry, say: Prose) -> str:
 
 
 def _here(entry: Entry, memory: int, say: Prose) -> None:
-    state = say("model_bundled" if not entry.sources and entry.kind != "own" else "model_here")
+    state = say("model_bundled" if entry.bundled else "model_here")
     state += f" · {_megabytes(entry.nbytes)} MB"
     if memory:
         state += " · " + say("model_in_memory", memory=numbers.memory(memory))

@@ -187,7 +187,7 @@ def _printed(role: str, value: float, decimals: int = 2) -> str:
 def _bundled(page: Page) -> bool:
     """Whether the model is one of ours, which are small."""
     entry = CATALOG.get(page.sel.model)
-    return entry is not None and not entry.sources
+    return entry is not None and entry.bundled
 
 
 @st.cache_data(show_spinner=False, max_entries=128, hash_funcs={LanguageModel: lambda lm: lm.name})
