@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -88,7 +89,8 @@ def prefers_onednn() -> bool:
 def by_intel() -> bool:
     """Whether this x86 processor is one of Intel's."""
     if platform.system() == "Linux":
-        return "GenuineIntel" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        with suppress(OSError):  # where processes may not see it
+            return "GenuineIntel" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     return platform.system() == "Darwin" or "GenuineIntel" in platform.processor()
 
 
