@@ -173,17 +173,17 @@ def draw_models(page: Page) -> None:
     columns = [say.plain(f"models_{name}") for name in ("name", "parameters", "rule", "weights", "cache", "read")]
     with st.container(key="section_models", gap="xsmall"):
         st.header(say("models_title"), anchor=False)
-        with st.container(key="models_table"):
-            table = figures.number_table(
-                columns,
-                rows,
-                page.palette,
-                description=say.plain("models_alt"),
-                scrolls=True,
-                mark=say.plain("mark_chosen"),
-            )
-            st.html(table)
-        show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("models_caption"), marked=say.plain("mark_chosen"))
+        show.marked_table(
+            Kind.COMPUTED,
+            say.plain("computed"),
+            say.plain("models_caption"),
+            columns,
+            rows,
+            page.palette,
+            description=say.plain("models_alt"),
+            mark=say.plain("mark_chosen"),
+            key="models_table",
+        )
 
 
 def draw_try(page: Page, plan: Plan) -> None:

@@ -105,19 +105,17 @@ def draw_sums(page: Page, measured: Stream, position: int, layer: int) -> None:
         post = page.lm.config.norm_place == "post"
         st.header(say("sums_title_post" if post else "sums_title"), anchor=False)
         st.markdown(say("sums_post" if post else "sums"))
-        with st.container(key="sums_table"):
-            alt = say.plain("sums_alt")
-            st.html(
-                figures.number_table(
-                    titles, rows, page.palette, description=alt, scrolls=True, mark=say.plain("mark_chosen")
-                )
-            )
         worst = numbers.power_of_ten(max(measured.relative_differences))
-        show.caption(
+        show.marked_table(
             Kind.MEASURED,
             say.plain("measured"),
             say.plain("sums_caption", worst=worst),
-            marked=say.plain("mark_chosen"),
+            titles,
+            rows,
+            page.palette,
+            description=say.plain("sums_alt"),
+            mark=say.plain("mark_chosen"),
+            key="sums_table",
         )
 
 

@@ -183,22 +183,16 @@ def _draw_table(page: Page, found: dict[CacheChoice, CacheCost], chosen: CacheCh
         rows.append((f"{figures.MARK}{name}" if choice == chosen else name, cells))
     columns = ("way", "per_token", "for_text", "share", "key_error", "value_error", "loss")
     titles = [say.plain(f"column_{column}") for column in columns]
-    with st.container(key="numbers_table", gap="xsmall"):
-        st.html(
-            figures.number_table(
-                titles,
-                rows,
-                page.palette,
-                description=say.plain("table_alt"),
-                scrolls=True,
-                mark=say.plain("mark_chosen"),
-            )
-        )
-    show.caption(
+    show.marked_table(
         Kind.MEASURED,
         say.plain("measured"),
         say.plain("table_caption", n=len(page.run.tokens)),
-        marked=say.plain("mark_chosen"),
+        titles,
+        rows,
+        page.palette,
+        description=say.plain("table_alt"),
+        mark=say.plain("mark_chosen"),
+        key="numbers_table",
     )
 
 

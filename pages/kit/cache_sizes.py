@@ -108,17 +108,17 @@ def _draw_presets(page: Page) -> None:
         rows.append((f"{mark}{title}\n{note}", [f"{context:,}", per_token, *sizes]))
     columns = [say.plain(f"preset_{name}") for name in ("model", "context", "token", "own", "all")]
     columns += [say.plain("preset_grouped", n=SHARED), say.plain("preset_one")]
-    with st.container(key="presets_table", gap="xsmall"):
-        table = figures.number_table(
-            columns,
-            rows,
-            page.palette,
-            description=say.plain("presets_alt"),
-            scrolls=True,
-            mark=say.plain("mark_chosen"),
-        )
-        st.html(table)
-    show.caption(Kind.COMPUTED, say.plain("computed"), say.plain("presets_caption"), marked=say.plain("mark_chosen"))
+    show.marked_table(
+        Kind.COMPUTED,
+        say.plain("computed"),
+        say.plain("presets_caption"),
+        columns,
+        rows,
+        page.palette,
+        description=say.plain("presets_alt"),
+        mark=say.plain("mark_chosen"),
+        key="presets_table",
+    )
 
 
 def _sharings(config: TransformerConfig) -> list[int]:

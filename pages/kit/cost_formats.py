@@ -26,17 +26,16 @@ def draw(page: Page) -> None:
         known = {name: cost.bits for name, cost in found.items() if cost.bits is not None}
         columns = [say.plain(f"formats_{name}") for name in ("format", "bytes", "loss", "more")]
         rows = [_row(page, name, nbytes[name], known) for name in FORMATS]
-        table = figures.number_table(
+        show.marked_table(
+            Kind.MEASURED,
+            say.plain("measured"),
+            say.plain("formats_caption" if known else "formats_no_loss", n=len(page.run.tokens) - 1),
             columns,
             rows,
             page.palette,
             description=say.plain("formats_alt"),
-            scrolls=True,
             mark=say.plain("mark_chosen"),
         )
-        st.html(table)
-        text = say.plain("formats_caption" if known else "formats_no_loss", n=len(page.run.tokens) - 1)
-        show.caption(Kind.MEASURED, say.plain("measured"), text, marked=say.plain("mark_chosen"))
         if known and EXACT not in known:
             st.button(
                 say.label("formats_measure", size=numbers.memory(nbytes[EXACT])),

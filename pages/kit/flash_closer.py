@@ -91,21 +91,15 @@ def _draw_table(view: View, by_block: dict[int, Traffic], best: int) -> None:
         ]
         rows.append((f"{figures.MARK if block == best else ''}{block} × {block}", cells))
     columns = [say.plain(f"traffic_{name}") for name in ("block", "moved", "less", "on_chip", "fits")]
-    st.html(
-        figures.number_table(
-            columns,
-            rows,
-            page.palette,
-            description=say.plain("traffic_alt"),
-            scrolls=True,
-            mark=say.plain("table_mark"),
-        )
-    )
-    show.caption(
+    show.marked_table(
         Kind.COMPUTED,
         say.plain("computed"),
         say.plain("table_caption", kib=CHIPS[sel.chip], chip=sel.chip),
-        marked=say.plain("table_mark"),
+        columns,
+        rows,
+        page.palette,
+        description=say.plain("traffic_alt"),
+        mark=say.plain("table_mark"),
     )
 
 

@@ -220,14 +220,15 @@ def _draw_table(page: Page, recall: Recall) -> None:
     columns = ("network", "width", "parameters", "trained", "accuracy", "loss", "learned", "seconds")
     titles = [say.plain(f"column_{column}") for column in columns]
     with st.container(key="recall_table", gap="xsmall"):
-        alt = say.plain("recall_table_alt")
-        st.html(
-            figures.number_table(
-                titles, rows, page.palette, description=alt, scrolls=True, mark=say.plain("mark_chosen")
-            )
-        )
-        show.caption(
-            Kind.MEASURED, say.plain("measured"), say.plain("recall_table_caption"), marked=say.plain("mark_chosen")
+        show.marked_table(
+            Kind.MEASURED,
+            say.plain("measured"),
+            say.plain("recall_table_caption"),
+            titles,
+            rows,
+            page.palette,
+            description=say.plain("recall_table_alt"),
+            mark=say.plain("mark_chosen"),
         )
 
 

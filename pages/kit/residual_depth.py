@@ -110,13 +110,16 @@ def _draw_depths(page: Page, found: dict[tuple[Placement, int], Depth]) -> None:
     title = say.plain("depths_title", placement=say.plain(sel.placement), norm=say.plain(sel.norm))
     st.markdown(f"**{say('depths_title', placement=say.plain(sel.placement), norm=say.plain(sel.norm))}**")
     with st.container(gap="xsmall"):
-        titles = [say.plain(column) for column in columns]
-        st.html(
-            figures.number_table(
-                titles, rows, page.palette, description=title, scrolls=True, mark=say.plain("mark_chosen")
-            )
+        show.marked_table(
+            Kind.MEASURED,
+            say.plain("measured"),
+            say.plain("depths_caption"),
+            [say.plain(column) for column in columns],
+            rows,
+            page.palette,
+            description=title,
+            mark=say.plain("mark_chosen"),
         )
-        show.caption(Kind.MEASURED, say.plain("measured"), say.plain("depths_caption"), marked=say.plain("mark_chosen"))
 
 
 @st.cache_resource(show_spinner=False, max_entries=64)

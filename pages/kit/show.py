@@ -2,7 +2,8 @@
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -11,7 +12,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages.kit import palette as palettes
-from pages.kit.figures import MARK, style
+from pages.kit.figures import MARK, number_table, style
 from pages.kit.figures.style import html_text
 from pages.kit.palette import Palette
 
@@ -56,8 +57,7 @@ def figure(
         "doubleClick": False,
         "responsive": True,
     }
-    if frame := _frame(key, fig.layout.meta or {}):
-        st.html(f"<style>{frame}</style>")
+    st.html(f"<style>{_frame(key, fig.layout.meta or {})}</style>")
     st.plotly_chart(
         fig,
         height="stretch" if "aspect" in (fig.layout.meta or {}) else "content",
@@ -126,6 +126,27 @@ def caption(
     st.html(caption_html(kind, word, text, *scales, masked=masked, marked=marked, saves=saves))
 
 
+def marked_table(
+    kind: Kind,
+    word: str,
+    text: str,
+    columns: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[str]]],
+    palette: Palette,
+    *,
+    description: str,
+    mark: str,
+    key: str = "",
+) -> None:
+    """A `number_table` in which the name of a row may begin with `MARK`, and below it the caption, which says `mark`.
+
+    kind, word, text: as of `caption`. key: of a container of the table's own, which its style sheet and files name.
+    """
+    with st.container(key=key) if key else nullcontext():
+        st.html(number_table(columns, rows, palette, description=description, scrolls=True, mark=mark))
+    caption(kind, word, text, marked=mark)
+
+
 def exact_numbers(page: str, key: str, numbers: Callable[[], str]) -> None:
     """What the caption below saves as the numbers of the figure `key`, which is drawn with less than these.
 
@@ -140,14 +161,13 @@ def exact_numbers(page: str, key: str, numbers: Callable[[], str]) -> None:
 def _frame(key: str, meta: dict[str, Any]) -> str:
     """CSS that gives the element `key` the frame that its figure asks for."""
     name = ".st-key-" + re.sub(r"[^a-zA-Z0-9_-]", "-", key.strip())
-    rules = ""
     if "aspect" in meta:
-        rules += f"{name} [data-testid=stFullScreenFrame]{{height:auto;aspect-ratio:{meta['aspect']:.4f}}}"
+        rules = f"{name} [data-testid=stFullScreenFrame]{{height:auto;aspect-ratio:{meta['aspect']:.4f}}}"
         rules += f"{name}{{height:auto;flex:none}}"
     else:
         # Streamlit hides a chart, for every change anew, until it has measured its place: it would blink. Only where
         # the height follows from the width is the first one a guess.
-        rules += f"{name} .js-plotly-plot{{visibility:visible!important}}"
+        rules = f"{name} .js-plotly-plot{{visibility:visible!important}}"
     if "max_width" in meta:
         rules += f"{name}{{max-width:{meta['max_width']:.0f}px}}"
     if "min_width" in meta:
